@@ -1,0 +1,1 @@
+"""Stage: visual, text or nsfw, from the caption."""

@@ -1,0 +1,1 @@
+"""Stage: one style of caption for every eligible image."""

@@ -1,0 +1,1 @@
+"""The `prx` command line."""

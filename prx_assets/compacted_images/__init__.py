@@ -1,0 +1,1 @@
+"""Stage: many small fragments become few large ones."""

@@ -1,0 +1,1 @@
+"""The demo: real photographs, planted problems, and the fate each picture must meet."""

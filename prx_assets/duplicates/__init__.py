@@ -1,0 +1,1 @@
+"""Stage: groups of equal pictures over all sources."""

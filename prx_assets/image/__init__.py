@@ -1,0 +1,1 @@
+"""Pixels and their policy, shared by the stages."""

@@ -1,0 +1,1 @@
+"""Stage: source files become rows of a Lance table."""

@@ -1,0 +1,1 @@
+"""Stage: full-text and vector indexes."""

@@ -1,0 +1,1 @@
+"""Stage: which samples a trainer must not see, and why."""

@@ -1,0 +1,1 @@
+"""Stage: what a source holds, in numbers and plots."""

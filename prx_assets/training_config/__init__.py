@@ -1,0 +1,1 @@
+"""Stage: one configuration for a trainer."""
