@@ -48,6 +48,7 @@ class ColumnGroup:
         error: Column with the reason a row failed (null for good rows).
         fields: All columns of the group, `value`, `fp`, `error` and `input` among them.
         input: Column with the digest of the input column's text, if the input is a column.
+        input_of: That input column.
     """
 
     stage: str
@@ -56,6 +57,7 @@ class ColumnGroup:
     error: str
     fields: tuple[pa.Field, ...]
     input: str | None = None
+    input_of: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -98,6 +100,7 @@ CAPTION_LABELS = ColumnGroup(
     fp="label_fp",
     error="label_error",
     input="label_input",
+    input_of="caption",
     fields=(
         pa.field("label", pa.string()),
         pa.field("label_confidence", pa.float32()),

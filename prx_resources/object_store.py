@@ -227,8 +227,7 @@ def _pointer_key(prefix: str, number: int) -> str:
 
 
 def _highest(store: ObjectStore, prefix: str) -> int:
-    numbers = [0]
-    for key in store.list(prefix):
-        if match := _POINTER.fullmatch(key.removeprefix(f"{prefix}/")):
-            numbers.append(int(match.group(1)))
-    return max(numbers)
+    names = (key.removeprefix(f"{prefix}/") for key in store.list(prefix))
+    return max(
+        (int(match.group(1)) for name in names if (match := _POINTER.fullmatch(name))), default=0
+    )
