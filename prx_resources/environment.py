@@ -1,0 +1,71 @@
+"""The only reader of the process environment: where PRX_HOME is and what a job was told."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_NOT_INHERITED = ("RAY_ADDRESS", "RAY_NAMESPACE", "DAGSTER_PIPES_CONTEXT", "DAGSTER_PIPES_MESSAGES")
+
+
+def prx_home() -> Path:
+    """Returns the folder of this platform's state: `PRX_HOME`, or `.prx` where one stands."""
+    return Path(os.environ.get("PRX_HOME") or ".prx").absolute()
+
+
+def variable(name: str) -> str | None:
+    """Returns an environment variable that a settings file refers to by name."""
+    return os.environ.get(name)
+
+
+@dataclass(frozen=True)
+class JobEnvironment:
+    """What a job's process is told by whoever started it, besides its spec.
+
+    Attributes:
+        job_id: Submission id; also the holder's name in leases.
+        run_dir: The run folder; for a job on a cluster a folder of the driver's own.
+        home: PRX_HOME whose keeper runs the Ray to use; None inside a Ray cluster.
+    """
+
+    job_id: str
+    run_dir: Path
+    home: Path | None
+
+    def variables(self) -> dict[str, str]:
+        """Returns the environment variables that carry this to the job."""
+        found = {"PRX_JOB_ID": self.job_id, "PRX_RUN_DIR": str(self.run_dir)}
+        if self.home is not None:
+            found["PRX_HOME"] = str(self.home)
+        return {**found, "PRX_RAY": "cluster" if self.home is None else "keeper"}
+
+
+def job_environment() -> JobEnvironment | None:
+    """Returns what this process was told, or None if it wasn't started as a job."""
+    job_id = os.environ.get("PRX_JOB_ID")
+    if not job_id:
+        return None
+    in_cluster = os.environ.get("PRX_RAY") == "cluster"
+    return JobEnvironment(
+        job_id=job_id,
+        run_dir=Path(os.environ.get("PRX_RUN_DIR") or Path.cwd()),
+        home=None if in_cluster else prx_home(),
+    )
+
+
+def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
+    """Returns the environment for a process we start: ours without other Rays, and `extra`."""
+    kept = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
+    return {**kept, **extra}
+
+
+def ray_token_variables(token_path: Path) -> dict[str, str]:
+    """Returns the variables with which Ray (server and client) uses the token in `token_path`."""
+    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token_path)}
+
+
+def export(variables: Mapping[str, str]) -> None:
+    """Sets variables for this process; Ray reads its authentication from nowhere else."""
+    os.environ.update(variables)
