@@ -1,0 +1,8 @@
+"""The one partition axis: a key per source dataset, added when the source is catalogued."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+SOURCES = dg.DynamicPartitionsDefinition(name="source")
+SOURCES_NAME = "source"
