@@ -13,9 +13,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 
-from dagster_pipes import PipesContext, PipesEnvVarParamsLoader, open_dagster_pipes
+from dagster_pipes import DAGSTER_PIPES_CONTEXT_ENV_VAR, PipesContext, open_dagster_pipes
 
 from prx_resources import environment, keeper
 from prx_resources.contract import JobResult, JobSpec, Meta
@@ -103,7 +102,7 @@ class Job:
             ray.init(address="auto", namespace=self.id)
         else:
             cluster = keeper.ensure(self._home)
-            environment.export(environment.ray_token_variables(cluster.token_path))
+            environment.export(environment.ray_token_variables(Path(cluster.token)))
             ray.init(address=cluster.address, namespace=self.id)
         # Ray puts its own handler in place, which leaves no result behind.
         signal.signal(signal.SIGTERM, _stop)
@@ -141,7 +140,7 @@ def run_job(stage: str, work: Callable[[Job], JobResult]) -> None:
     signal.signal(signal.SIGTERM, _stop)
     with ExitStack() as stack:
         pipes = None
-        if PipesEnvVarParamsLoader().is_dagster_pipes_process():
+        if environment.variable(DAGSTER_PIPES_CONTEXT_ENV_VAR):
             pipes = stack.enter_context(open_dagster_pipes(message_writer=MessageWriter()))
         outcome = _outcome(stage, work, told, pipes)
         # The file comes first: a step that lost the messages still learns how the job ended.
@@ -207,7 +206,7 @@ def _report(outcome: Outcome, pipes: PipesContext) -> None:
     pipes.report_asset_materialization(pipes_metadata(result.metadata), result.data_version)
 
 
-def _stop(signum: int, frame: FrameType | None) -> None:
+def _stop(*_: object) -> None:
     raise KeyboardInterrupt
 
 

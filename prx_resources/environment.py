@@ -38,7 +38,8 @@ class JobEnvironment:
         """Returns the environment variables that carry this to the job."""
         found = {"PRX_JOB_ID": self.job_id, "PRX_RUN_DIR": str(self.run_dir)}
         if self.home is not None:
-            found["PRX_HOME"] = str(self.home)
+            # Ray looks at its authentication once, when it is imported: too early for the job.
+            found |= {"PRX_HOME": str(self.home), **ray_token_variables(token_path(self.home))}
         return {**found, "PRX_RAY": "cluster" if self.home is None else "keeper"}
 
 
@@ -61,9 +62,14 @@ def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
     return {**kept, **extra}
 
 
-def ray_token_variables(token_path: Path) -> dict[str, str]:
-    """Returns the variables with which Ray (server and client) uses the token in `token_path`."""
-    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token_path)}
+def token_path(home: Path) -> Path:
+    """Returns the file with the token of a home's own Ray."""
+    return home / "ray" / "token"
+
+
+def ray_token_variables(path: Path) -> dict[str, str]:
+    """Returns the variables with which Ray (server and client) uses the token in `path`."""
+    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(path)}
 
 
 def export(variables: Mapping[str, str]) -> None:
