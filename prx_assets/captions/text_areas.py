@@ -134,7 +134,9 @@ def _polarity(gray: Gray, box: Box) -> bool | None:
     if not high.size or not low.size or high.mean() - low.mean() < _MIN_CONTRAST:
         return None
     contrast = float(high.mean() - low.mean())
-    margin = np.concatenate((gray[max(0, y - 2) : y, x : x + w], gray[y + h : y + h + 2, x : x + w]))
+    margin = np.concatenate(
+        (gray[max(0, y - 2) : y, x : x + w], gray[y + h : y + h + 2, x : x + w])
+    )
     if not margin.size:
         return None
     dark_on_light = bool(np.median(margin) > level)
