@@ -53,6 +53,8 @@ class CaptionSettings(StrictModel):
         max_pixels: Images are scaled down to this many pixels before the engine sees them.
         min_words: Fewer words only raise a warning.
         max_words: More words only raise a warning.
+        python: Another environment's interpreter for the job, with the same Python, Ray and
+            pylance; empty for this one. Not part of the identity.
     """
 
     engine: str = "measured"
@@ -63,8 +65,17 @@ class CaptionSettings(StrictModel):
     max_pixels: Positive = 1_048_576
     min_words: Positive = 40
     max_words: Positive = 250
+    python: str = ""
 
-    _engine = field_validator("engine")(lambda engine: _check_engine(engine, CAPTION_ENGINES))
+    @field_validator("engine")
+    @classmethod
+    def _engine(cls, engine: str) -> str:
+        return _check_engine(engine, CAPTION_ENGINES)
+
+    @property
+    def lane(self) -> str:
+        """`cpu` for built-in engines, else `paid`."""
+        return CAPTION_ENGINES.get(self.engine, "paid")
 
 
 class LabelSettings(StrictModel):
@@ -75,13 +86,24 @@ class LabelSettings(StrictModel):
             `package.module:factory`.
         model: Model's hub id or path, as the engine wants it; empty for the built-in ones.
         revision: Pinned revision of the model.
+        python: Another environment's interpreter for the job, with the same Python, Ray and
+            pylance; empty for this one. Not part of the identity.
     """
 
     engine: str = "minilm"
     model: str = ""
     revision: str = ""
+    python: str = ""
 
-    _engine = field_validator("engine")(lambda engine: _check_engine(engine, LABEL_ENGINES))
+    @field_validator("engine")
+    @classmethod
+    def _engine(cls, engine: str) -> str:
+        return _check_engine(engine, LABEL_ENGINES)
+
+    @property
+    def lane(self) -> str:
+        """`cpu` for built-in engines, else `paid`."""
+        return LABEL_ENGINES.get(self.engine, "paid")
 
 
 class HashSettings(StrictModel):
@@ -260,20 +282,10 @@ class Settings(StrictModel):
         }
         return self.model_copy(update=sections)
 
-    @property
-    def caption_lane(self) -> str:
-        """Lane of `captions`: "cpu" for built-in engines, else "paid"."""
-        return CAPTION_ENGINES.get(self.captions.engine, "paid")
-
-    @property
-    def label_lane(self) -> str:
-        """Lane of `caption_labels`: "cpu" for built-in engines, else "paid"."""
-        return LABEL_ENGINES.get(self.labels.engine, "paid")
-
 
 OVERRIDABLE: dict[str, tuple[str, ...]] = {
-    "captions": tuple(key for key in CaptionSettings.model_fields if key != "engine"),
-    "labels": tuple(key for key in LabelSettings.model_fields if key != "engine"),
+    "captions": tuple(sorted(CaptionSettings.model_fields.keys() - {"engine", "python"})),
+    "labels": tuple(sorted(LabelSettings.model_fields.keys() - {"engine", "python"})),
     "hashes": ("flat_std",),
     "export": ("quality",),
 }

@@ -20,7 +20,7 @@ def test_defaults_without_a_file(tmp_path: Path) -> None:
     settings = Settings.load(tmp_path)
     assert settings.lake == str(tmp_path / "lake")
     assert settings == write(tmp_path, "version: 1\n")
-    assert (settings.caption_lane, settings.label_lane) == ("cpu", "cpu")
+    assert (settings.captions.lane, settings.labels.lane) == ("cpu", "cpu")
 
 
 def test_lake_may_lie_elsewhere(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_lake_may_lie_elsewhere(tmp_path: Path) -> None:
 
 def test_own_engine_runs_in_the_paid_lane(tmp_path: Path) -> None:
     settings = write(tmp_path, "captions: {engine: 'my.engines:Captioner'}\n")
-    assert (settings.caption_lane, settings.label_lane) == ("paid", "cpu")
+    assert (settings.captions.lane, settings.labels.lane) == ("paid", "cpu")
 
 
 @pytest.mark.parametrize(

@@ -1,32 +1,42 @@
-"""What Dagster is told outside of runs: versions of external assets, and sources that left."""
+"""`source_files`: the files of a source, as its catalog manifest names them.
+
+The data version is the digest of the file list. `source_files_sensor` lists the files again every
+minute, `prx source add` once; only a changed digest is reported, and it requests `raw_images` of
+this source and nothing else. Nothing here is materialized by a run.
+"""
 
 from __future__ import annotations
 
 import dagster as dg
 from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 
-from prx_assets.external_assets import SOURCE_FILES, TAKEDOWN_REQUESTS
-from prx_assets.partitions import SOURCES_NAME
+from prx_assets.partitions import SOURCES, SOURCES_NAME
+from prx_assets.reporting import report_version
 from prx_resources.errors import BusyError
 
-DATA_VERSION_TAG = "dagster/data_version"
 PARTITION_TAG = "dagster/partition"
 
+source_files = dg.AssetSpec(
+    "source_files",
+    description=__doc__,
+    partitions_def=SOURCES,
+    group_name="ingest",
+    kinds={"file"},
+    owners=["team:data-platform"],
+)
 
-def report_source_files(instance: dg.DagsterInstance, source: str, digest: str) -> bool:
-    """Tells Dagster the digest of a source's file list, and that the source exists.
+
+def report_source_files(instance: dg.DagsterInstance, source: str, digest: str, files: int) -> bool:
+    """Tells Dagster that a source exists, and the digest and length of its file list.
 
     Returns:
         Whether the digest is new; the same digest twice is reported once.
     """
     if not instance.has_dynamic_partition(SOURCES_NAME, source):
         instance.add_dynamic_partitions(SOURCES_NAME, [source])
-    return _report(instance, SOURCE_FILES.key, source, digest)
-
-
-def report_takedowns(instance: dg.DagsterInstance, digest: str) -> bool:
-    """Tells Dagster the digest of the take-down table; returns whether it is new."""
-    return _report(instance, TAKEDOWN_REQUESTS.key, None, digest)
+    return report_version(
+        instance, source_files.key, digest, partition=source, metadata={"files": files}
+    )
 
 
 def forget_source(instance: dg.DagsterInstance, source: str) -> int:
@@ -54,22 +64,3 @@ def forget_source(instance: dg.DagsterInstance, source: str) -> int:
         instance.delete_dynamic_partition(SOURCES_NAME, source)
     instance.wipe_asset_cached_status(list(instance.all_asset_keys()))
     return len(runs)
-
-
-def _report(
-    instance: dg.DagsterInstance, key: dg.AssetKey, partition: str | None, digest: str
-) -> bool:
-    latest = instance.fetch_materializations(
-        dg.AssetRecordsFilter(
-            asset_key=key, asset_partitions=None if partition is None else [partition]
-        ),
-        limit=1,
-    ).records
-    if latest and latest[0].asset_materialization is not None:
-        tags = latest[0].asset_materialization.tags or {}
-        if tags.get(DATA_VERSION_TAG) == digest:
-            return False
-    instance.report_runless_asset_event(
-        dg.AssetMaterialization(key, partition=partition, tags={DATA_VERSION_TAG: digest})
-    )
-    return True

@@ -1,0 +1,1 @@
+"""Requests to take images down, and every copy of them."""
