@@ -16,8 +16,8 @@ INGEST_FIELDS: tuple[pa.Field, ...] = (
     pa.field("source_file", pa.string(), nullable=False),
     pa.field("source_fp", pa.string(), nullable=False),
     pa.field("source_row", pa.int64(), nullable=False),
-    # The blob column `image` stands here; `lance_table` adds it with Lance's own field type.
     pa.field("content_sha256", pa.string()),
+    # The blob column `image` stands here; `lance_schema` adds it with Lance's own field type.
     pa.field("format", pa.string()),
     pa.field("mode", pa.string()),
     pa.field("width", pa.int32()),

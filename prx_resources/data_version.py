@@ -2,28 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Iterable, Sequence
 
 import lance
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from prx_resources.columns import ColumnGroup
+from prx_resources.contract import canonical_json
+
+Hashes = npt.NDArray[np.uint64]
+_BATCH_ROWS = 16384
+_NULL = "\x00"
+_SEPARATOR = "\x1f"
 
 
 def data_version(ds: lance.LanceDataset, group: ColumnGroup, row_fp: str | None = None) -> str:
     """Returns the data version of a stage's columns.
+
+    It covers which rows are finished, from what content and input, by which identity, and whether
+    they failed: a retry that succeeds is news to whoever reads the values.
 
     Args:
         ds: The table at one version.
         group: The stage's columns.
         row_fp: Count only rows of this identity; None for all finished rows.
     """
-    raise NotImplementedError
+    columns = ["image_id", "content_sha256", group.fp]
+    columns += [group.input] if group.input is not None else []
+    where = f"{group.fp} IS NOT NULL" if row_fp is None else f"{group.fp} = '{row_fp}'"
+    failed = f"{group.error} IS NOT NULL"
+    batches = ds.scanner(
+        columns={**{name: name for name in columns}, "failed": failed},
+        filter=where,
+        batch_size=_BATCH_ROWS,
+    ).to_batches()
+    return rows_version(f"{group.stage}/{row_fp}", batches)
 
 
 def ingest_data_version(ds: lance.LanceDataset) -> str:
     """Returns the data version of the ingested columns: ids, contents, captions, set-asides."""
-    raise NotImplementedError
+    columns = ["image_id", "content_sha256", "set_aside", "original_caption", "metadata"]
+    batches = ds.scanner(columns=columns, batch_size=_BATCH_ROWS).to_batches()
+    return rows_version("raw_images", batches)
 
 
 def rows_version(name: str, tables: Iterable[pa.Table | pa.RecordBatch]) -> str:
@@ -33,4 +57,46 @@ def rows_version(name: str, tables: Iterable[pa.Table | pa.RecordBatch]) -> str:
         name: What the rows are; part of the digest.
         tables: Rows of one set of columns (strings, integers, booleans), in pieces of any size.
     """
-    raise NotImplementedError
+    count, total = 0, np.uint64(0)
+    for table in tables:
+        for start in range(0, table.num_rows, _BATCH_ROWS):
+            part = table.slice(start, _BATCH_ROWS)
+            hashes = row_hashes([part.column(i) for i in range(part.num_columns)])
+            count += part.num_rows
+            total = total + np.add.reduce(hashes, dtype=np.uint64)
+    text = canonical_json([name, count, f"{int(total):016x}"])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def row_hashes(columns: Sequence[pa.Array | pa.ChunkedArray]) -> Hashes:
+    """Returns one well-mixed 64-bit hash per row, the same on every machine.
+
+    A multilinear hash: the sum of the row's bytes, each times a fixed pseudo-random number for its
+    place. Unlike a table's own hash functions it is ours, so a library's update can't change it.
+    """
+    texts = [pc.fill_null(column.cast(pa.large_string()), _NULL) for column in columns]
+    joined = pc.binary_join_element_wise(*texts, pa.scalar(_SEPARATOR, pa.large_string()))
+    if isinstance(joined, pa.ChunkedArray):
+        joined = pa.concat_arrays(joined.chunks) if joined.num_chunks else pa.array([], joined.type)
+    if len(joined) == 0:
+        return np.zeros(0, dtype=np.uint64)
+    _, offsets, data = joined.buffers()
+    bounds = np.frombuffer(offsets, dtype=np.int64)[joined.offset : joined.offset + len(joined) + 1]
+    raw = np.frombuffer(data, dtype=np.uint8)[bounds[0] : bounds[-1]]
+    starts, lengths = bounds[:-1] - bounds[0], np.diff(bounds)
+    place = np.arange(len(raw), dtype=np.int64) - np.repeat(starts, lengths)
+    weights = _mix(np.arange(1, int(lengths.max()) + 1, dtype=np.uint64)) | np.uint64(1)
+    products = (raw.astype(np.uint64) + np.uint64(1)) * weights[place]
+    # Every row holds at least a separator or a null's mark unless it is one empty string.
+    sums = np.zeros(len(joined), dtype=np.uint64)
+    filled = lengths > 0
+    sums[filled] = np.add.reduceat(products, starts[filled])
+    return _mix(sums + lengths.astype(np.uint64))
+
+
+def _mix(values: Hashes) -> Hashes:
+    """Returns SplitMix64's finalizer of each value (Steele, Lea and Flood, 2014)."""
+    values = values + np.uint64(0x9E3779B97F4A7C15)
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))

@@ -1,16 +1,39 @@
 """Commits to a source's image table: the one home of Lance's low-level transactions.
 
-Every commit is made under the table's lease and takes the latest version as it finds it.
+Every commit is made under the table's lease, upon the latest version as it finds it. Stage columns
+are written late-bound: values are tied to stable row ids and content hashes, looked up in the
+version that is committed upon, never to positions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import contextlib
+import json
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
+import lance
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
+from lance.commit import CommitConflictError
+from lance.file import LanceFileReader, LanceFileWriter
+from lance.fragment import DataFile, FragmentMetadata, LanceFragment, write_fragments
 
-from prx_resources.columns import ColumnGroup
+from prx_resources.columns import STAGE_GROUPS, ColumnGroup
+from prx_resources.contract import text_digest
+from prx_resources.errors import ConflictError, InvariantError
+from prx_resources.lance_schema import STORAGE_VERSION, check_writer
 from prx_resources.lease import Lease
+
+_ATTEMPTS = 20
+_KEY = ("image_id", "content_sha256")
+Operation = Any
+"""A `lance.LanceOperation`; Lance ships without types that mypy could follow."""
+Mask = npt.NDArray[np.bool_]
 
 
 def write_fragment(uri: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> list[str]:
@@ -18,18 +41,38 @@ def write_fragment(uri: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch
 
     Args:
         uri: The table, which exists.
-        schema: `lance_schema.image_schema(...)`; `batches` may leave out stage columns.
-        batches: The rows. `image` may be plain binary: it is stored as blob v2.
+        schema: `image_schema(...)`; `batches` may leave out `set_aside` and stage columns.
+        batches: The rows, all with the same columns. `image` may be plain binary: it is stored as
+            blob v2.
 
     Returns:
         Fragments as JSON, for `commit_append` or `replace_rows`.
     """
-    raise NotImplementedError
+    source = iter(batches)
+    first = next(source, None)
+    if first is None:
+        return []
+    present = pa.schema([field for field in schema if field.name in first.schema.names])
+
+    def cast() -> Iterator[pa.RecordBatch]:
+        yield _as(first, present)
+        for batch in source:
+            yield _as(batch, present)
+
+    reader = pa.RecordBatchReader.from_batches(present, cast())
+    fragments = write_fragments(reader, uri, mode="append", max_rows_per_file=2**31)
+    return [json.dumps(fragment.to_json()) for fragment in fragments]
 
 
 def commit_append(uri: str, fragments: Sequence[str], lease: Lease) -> int:
     """Adds written fragments to the table and returns the new version (not yet published)."""
-    raise NotImplementedError
+
+    def build(_: lance.LanceDataset) -> Operation:
+        if not fragments:
+            return None
+        return lance.LanceOperation.Append([FragmentMetadata.from_json(text) for text in fragments])
+
+    return _commit(uri, build, lease)
 
 
 def replace_rows(uri: str, delete_where: str, fragments: Sequence[str], lease: Lease) -> int:
@@ -41,7 +84,28 @@ def replace_rows(uri: str, delete_where: str, fragments: Sequence[str], lease: L
     Returns:
         The new version (not yet published).
     """
-    raise NotImplementedError
+
+    def build(ds: lance.LanceDataset) -> Operation:
+        names = [field.name for group in STAGE_GROUPS.values() for field in group.fields]
+        kept = [name for name in names if name in ds.schema.names]
+        old = ds.to_table(columns=[*_KEY, *kept, "_rowaddr"], filter=delete_where)
+        removed, updated = [], []
+        for number in np.unique(_fragment_ids(old["_rowaddr"])):
+            left = ds.get_fragment(int(number)).delete(delete_where)
+            if left is None:
+                removed.append(int(number))
+            else:
+                updated.append(getattr(left, "metadata", left))
+        new = [FragmentMetadata.from_json(text) for text in fragments]
+        for fragment in new:
+            _carry_over(uri, ds, fragment, old, kept)
+        if not removed and not updated and not new:
+            return None
+        return lance.LanceOperation.Update(
+            removed_fragment_ids=removed, updated_fragments=updated, new_fragments=new
+        )
+
+    return _commit(uri, build, lease)
 
 
 def commit_columns(
@@ -52,16 +116,191 @@ def commit_columns(
     Args:
         uri: The table.
         group: The columns to write: a stage's group or names such as `set_aside`.
-        values: `_rowid` (uint64), `content_sha256`, and every column to write. A row whose
-            `_rowid` is gone, whose `content_sha256` differs from the table's, or (groups with an
-            `input`) whose input digest isn't that of the table's text is passed over. Rows not
-            named keep what they have.
+        values: `_rowid` (uint64, no two alike), `content_sha256`, and every column to write. A row
+            whose `_rowid` is gone, whose `content_sha256` differs from the table's, or (groups
+            with an `input`) whose input digest isn't that of the table's text is passed over. Rows
+            not named keep what they have.
         lease: The table's lease.
 
     Returns:
         The version that holds the values (not yet published); the latest one if nothing changed.
 
     Raises:
-        ConflictError: The lease was lost.
+        ConflictError: The lease was lost, or other writers won again and again.
     """
-    raise NotImplementedError
+    names = group.names if isinstance(group, ColumnGroup) else tuple(group)
+    values = values.select(["_rowid", "content_sha256", *names])
+    if len(pc.unique(values["_rowid"])) != values.num_rows:
+        raise InvariantError("one row id was given two values", where=uri)
+
+    def build(ds: lance.LanceDataset) -> Operation:
+        bound = _bind(ds, group, names, values)
+        replacements = []
+        numbers = _fragment_ids(bound["_rowaddr"])
+        for number in np.unique(numbers):
+            fragment = ds.get_fragment(int(number))
+            mine = bound.filter(pa.array(numbers == number))
+            file = _write_columns(uri, ds, names, _merged(fragment, names, mine))
+            replacements.append(lance.LanceOperation.DataReplacementGroup(int(number), file))
+        return lance.LanceOperation.DataReplacement(replacements) if replacements else None
+
+    return _commit(uri, build, lease)
+
+
+def _commit(uri: str, build: Callable[[lance.LanceDataset], Operation], lease: Lease) -> int:
+    for _ in range(_ATTEMPTS):
+        ds = lance.dataset(uri)
+        check_writer(ds)
+        operation = build(ds)
+        if operation is None:
+            return int(ds.version)
+        lease.check()
+        with contextlib.suppress(CommitConflictError):
+            return int(
+                lance.LanceDataset.commit(
+                    uri, operation, read_version=ds.version, max_retries=0
+                ).version
+            )
+    raise ConflictError("other writers won again and again", where=uri, fix="run it again")
+
+
+def _bind(
+    ds: lance.LanceDataset,
+    group: ColumnGroup | Sequence[str],
+    names: Sequence[str],
+    values: pa.Table,
+) -> pa.Table:
+    """Returns the values that fit the table and change it, in the order of their `_rowaddr`."""
+    stage = group if isinstance(group, ColumnGroup) else None
+    extra = [stage.input_of] if stage is not None and stage.input_of is not None else []
+    columns = ["_rowid", "_rowaddr", "content_sha256", *names, *extra]
+    now = ds._take_rows(values["_rowid"].combine_chunks(), columns=columns)
+    order = pc.index_in(now["_rowid"], value_set=values["_rowid"].combine_chunks())
+    values = values.take(order)
+    fits = _same(values["content_sha256"], now["content_sha256"])
+    if stage is not None and stage.input is not None and stage.input_of is not None:
+        fits &= _same(values[stage.input], digests(now[stage.input_of]))
+    changed = np.zeros(values.num_rows, dtype=bool)
+    for name in names:
+        values = values.set_column(
+            values.schema.get_field_index(name), name, values[name].cast(now[name].type)
+        )
+        changed |= ~_same(values[name], now[name])
+    bound = values.append_column("_rowaddr", now["_rowaddr"])
+    return bound.filter(pa.array(fits & changed)).sort_by("_rowaddr")
+
+
+def digests(texts: pa.ChunkedArray) -> pa.Array:
+    """Returns the digest of each text, null for null."""
+    return pa.array(
+        [None if text is None else text_digest(text) for text in texts.to_pylist()], pa.string()
+    )
+
+
+def _same(left: pa.ChunkedArray, right: pa.ChunkedArray | pa.Array) -> Mask:
+    equal = pc.fill_null(pc.equal(left, right), False)
+    both_null = pc.and_(pc.is_null(left), pc.is_null(right))
+    mask: Mask = pc.or_(equal, both_null).to_numpy(zero_copy_only=False).astype(bool)
+    return mask
+
+
+def _fragment_ids(addresses: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
+    numbers: npt.NDArray[np.uint64] = addresses.to_numpy().astype(np.uint64) >> np.uint64(32)
+    return numbers
+
+
+def _merged(
+    fragment: LanceFragment, names: Sequence[str], values: pa.Table
+) -> Iterator[pa.RecordBatch]:
+    """Yields the columns over all physical rows, deleted ones too, with `values` put in place."""
+    offsets = values["_rowaddr"].to_numpy().astype(np.uint64) & np.uint64(0xFFFFFFFF)
+    ids = values["_rowid"].to_numpy()
+    columns = values.select(names)
+    start = 0
+    scanner = fragment.scanner(columns=list(names), with_row_id=True, include_deleted_rows=True)
+    for batch in scanner.to_batches():
+        low, high = np.searchsorted(offsets, [start, start + batch.num_rows])
+        at = (offsets[low:high] - np.uint64(start)).astype(np.int64)
+        found = batch.column("_rowid").take(pa.array(at))
+        if found.null_count or not np.array_equal(found.to_numpy(), ids[low:high]):
+            raise InvariantError(
+                "row ids and physical rows disagree; nothing was committed",
+                where=f"fragment {fragment.fragment_id}",
+                fix="report this: Lance's DataReplacement may no longer work as it did",
+            )
+        pick = np.arange(batch.num_rows)
+        pick[at] = batch.num_rows + np.arange(high - low)
+        old = pa.Table.from_batches([batch.select(list(names))])
+        both = pa.concat_tables([old, columns.slice(low, high - low)]).combine_chunks()
+        yield from both.take(pa.array(pick)).combine_chunks().to_batches()
+        start += batch.num_rows
+    if start != fragment.physical_rows:
+        raise InvariantError(
+            f"read {start} of {fragment.physical_rows} physical rows; nothing was committed",
+            where=f"fragment {fragment.fragment_id}",
+            fix="report this: Lance's scanner may no longer show deleted rows",
+        )
+
+
+def _write_columns(
+    uri: str, ds: lance.LanceDataset, names: Sequence[str], batches: Iterable[pa.RecordBatch]
+) -> DataFile:
+    ids = {field.name(): field.id() for field in ds.lance_schema.fields()}
+    schema = pa.schema([ds.schema.field(name) for name in names])
+    path = f"{uuid.uuid4().hex}.lance"
+    with LanceFileWriter(f"{uri}/data/{path}", schema, version=STORAGE_VERSION) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    major, minor = STORAGE_VERSION.split(".")
+    return DataFile(
+        path=path,
+        fields=[ids[name] for name in names],
+        column_indices=list(range(len(names))),
+        file_major_version=int(major),
+        file_minor_version=int(minor),
+        file_size_bytes=Path(f"{uri}/data/{path}").stat().st_size,
+    )
+
+
+def _carry_over(
+    uri: str,
+    ds: lance.LanceDataset,
+    fragment: FragmentMetadata,
+    old: pa.Table,
+    names: Sequence[str],
+) -> None:
+    """Adds a data file with the stage columns of the rows that `fragment`'s rows replace."""
+    path = f"{uri}/data/{fragment.files[0].path}"
+    new = LanceFileReader(path, columns=list(_KEY)).read_all().to_table()
+    # A row that was never downloaded has no hash: such rows don't stand for each other.
+    at = pc.index_in(_keys(new), value_set=_keys(old), skip_nulls=True)
+    if at.null_count == len(at):
+        return
+    carried = old.select(list(names)).take(at)
+    used = [name for name in names if carried[name].null_count < carried.num_rows]
+    if used:
+        file = _write_columns(uri, ds, used, carried.select(used).combine_chunks().to_batches())
+        fragment.files.append(file)
+
+
+def _keys(rows: pa.Table) -> pa.Array:
+    joined = pc.binary_join_element_wise(rows["image_id"], rows["content_sha256"], "\n")
+    return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
+
+
+def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = []
+    for field in schema:
+        column = batch.column(batch.schema.get_field_index(field.name))
+        if field.name == "image" and not isinstance(column.type, pa.BaseExtensionType):
+            column = _blobs(column, field.type)
+        columns.append(column if column.type == field.type else column.cast(field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _blobs(data: pa.Array, kind: pa.DataType) -> pa.Array:
+    rows, storage = len(data), kind.storage_type
+    fields = [storage.field(i) for i in range(storage.num_fields)]
+    values = [data.cast(pa.large_binary()), *(pa.nulls(rows, field.type) for field in fields[1:])]
+    struct = pa.StructArray.from_arrays(values, fields=fields, mask=data.is_null())
+    return pa.ExtensionArray.from_storage(kind, struct)

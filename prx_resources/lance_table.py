@@ -6,15 +6,26 @@ modules of their own.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 
 import lance
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from prx_resources.data_version import data_version, ingest_data_version
+from prx_resources.errors import TableError, UnknownError
 from prx_resources.lance_commit import commit_append, commit_columns, replace_rows, write_fragment
-from prx_resources.lance_schema import chunk_rows, image_schema, target_fragment_rows
+from prx_resources.lance_schema import (
+    STORAGE_VERSION,
+    check_writer,
+    chunk_rows,
+    configured,
+    image_schema,
+    table_config,
+    target_fragment_rows,
+)
 from prx_resources.lance_sql import all_of, is_in, quote
 from prx_resources.lease import Lease
 
@@ -39,6 +50,7 @@ __all__ = [
     "read_images",
     "replace_rows",
     "sweep_holds",
+    "take_rows",
     "target_fragment_rows",
     "write_fragment",
 ]
@@ -63,12 +75,30 @@ def create(
         target_fragment_rows: How many rows a full fragment has.
         embedding_dim: Length of the source's vectors; None if it brings none.
     """
-    raise NotImplementedError
+    if not exists(uri):
+        # Two creators: the loser's error is fine, the table is there.
+        with contextlib.suppress(OSError):
+            lance.write_dataset(
+                image_schema(embedding_dim).empty_table(),
+                uri,
+                mode="create",
+                data_storage_version=STORAGE_VERSION,
+                enable_stable_row_ids=True,
+            )
+    ds = _open(uri)
+    if not configured(ds):
+        ds.update_config(table_config(chunk_rows, target_fragment_rows))
 
 
 def exists(uri: str) -> bool:
     """Tells whether there is a table."""
-    raise NotImplementedError
+    try:
+        lance.dataset(uri)
+    except ValueError as error:
+        if "not found" in str(error):
+            return False
+        raise
+    return True
 
 
 def open_latest(uri: str) -> lance.LanceDataset:
@@ -76,9 +106,11 @@ def open_latest(uri: str) -> lance.LanceDataset:
 
     Raises:
         UnknownError: There is no such table.
-        TableError: It was written by another pylance.
+        TableError: It is written by another pylance.
     """
-    raise NotImplementedError
+    ds = _open(uri)
+    check_writer(ds)
+    return ds
 
 
 def open_published(uri: str) -> lance.LanceDataset:
@@ -87,20 +119,34 @@ def open_published(uri: str) -> lance.LanceDataset:
     Raises:
         UnknownError: There is no such table, or nothing is published yet.
     """
-    raise NotImplementedError
+    version = published_version(uri)
+    if version is None:
+        raise UnknownError(
+            "nothing of this table is published yet", where=uri, fix="materialize raw_images first"
+        )
+    return lance.dataset(uri, version=version)
 
 
 def published_version(uri: str) -> int | None:
     """Returns the published version, None if nothing is published yet."""
-    raise NotImplementedError
+    return _tags(_open(uri)).get(PUBLISHED)
 
 
 def publish(uri: str, version: int, lease: Lease) -> int:
     """Moves the tag `published` forward to `version` and returns where it stands then."""
-    raise NotImplementedError
+    ds = _open(uri)
+    now = _tags(ds).get(PUBLISHED)
+    if now is not None and now >= version:
+        return now
+    lease.check()
+    if now is None:
+        ds.tags.create(PUBLISHED, version)
+    else:
+        ds.tags.update(PUBLISHED, version)
+    return version
 
 
-@contextmanager
+@contextlib.contextmanager
 def hold(uri: str, version: int, holder: str) -> Iterator[None]:
     """Keeps a version's files while a long reader works on it.
 
@@ -109,18 +155,35 @@ def hold(uri: str, version: int, holder: str) -> Iterator[None]:
         version: The version that is read.
         holder: Submission id of the reader.
     """
-    raise NotImplementedError
-    yield
+    ds, tag = _open(uri), f"{HOLD_PREFIX}{holder}"
+    # A job that was killed and started again under its id finds its own old hold.
+    move = ds.tags.update if tag in _tags(ds) else ds.tags.create
+    move(tag, version)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):
+            ds.tags.delete(tag)
 
 
 def holds(uri: str) -> dict[str, int]:
     """Returns holder -> version of every hold."""
-    raise NotImplementedError
+    tags = _tags(_open(uri))
+    return {
+        tag.removeprefix(HOLD_PREFIX): version
+        for tag, version in tags.items()
+        if tag.startswith(HOLD_PREFIX)
+    }
 
 
 def sweep_holds(uri: str, alive: Callable[[str], bool]) -> list[str]:
     """Removes the holds of holders that aren't `alive` and returns them."""
-    raise NotImplementedError
+    gone = [holder for holder in holds(uri) if not alive(holder)]
+    ds = _open(uri)
+    for holder in gone:
+        with contextlib.suppress(ValueError):
+            ds.tags.delete(f"{HOLD_PREFIX}{holder}")
+    return gone
 
 
 def read_images(
@@ -135,9 +198,46 @@ def read_images(
         ds: The table at one version.
         row_ids: Stable row ids; ones that are gone are passed over.
         columns: Columns beside `_rowid` and `image`.
-        budget_bytes: Bytes of images in one batch, about.
+        budget_bytes: Bytes of images in one batch; a larger image comes alone.
 
     Yields:
         `_rowid` (uint64), `columns`, `image` (large_binary).
     """
-    raise NotImplementedError
+    wanted = np.unique(np.asarray(row_ids, dtype=np.uint64))
+    plain = [name for name in dict.fromkeys(columns) if name not in ("_rowid", "image")]
+    rows = take_rows(ds, wanted, [*plain, *([] if "bytes" in plain else ["bytes"])])
+    ends = np.cumsum(rows["bytes"].fill_null(0).to_numpy())
+    start = 0
+    while start < rows.num_rows:
+        before = ends[start - 1] if start else 0
+        end = max(start + 1, int(np.searchsorted(ends, before + budget_bytes, side="right")))
+        part = rows.slice(start, end - start).combine_chunks()
+        blobs = ds.read_blobs("image", ids=part["_rowid"].combine_chunks(), preserve_order=True)
+        if len(blobs) != part.num_rows:
+            raise TableError(
+                f"asked for {part.num_rows} images, got {len(blobs)}",
+                where=f"{ds.uri} version {ds.version}",
+            )
+        images = pa.array([data for _, data in blobs], pa.large_binary())
+        yield from (
+            part.select(["_rowid", *plain]).append_column("image", images).combine_chunks()
+        ).to_batches()
+        start = end
+
+
+def take_rows(
+    ds: lance.LanceDataset, row_ids: npt.NDArray[np.uint64] | pa.Array, columns: Sequence[str]
+) -> pa.Table:
+    """Returns `_rowid` and `columns` of the rows that are there, sorted by `_rowid`."""
+    ids = row_ids if isinstance(row_ids, pa.Array) else pa.array(row_ids, pa.uint64())
+    return ds._take_rows(ids, columns=["_rowid", *columns]).sort_by("_rowid")
+
+
+def _open(uri: str) -> lance.LanceDataset:
+    if not exists(uri):
+        raise UnknownError("there is no such table", where=uri, fix="materialize raw_images first")
+    return lance.dataset(uri)
+
+
+def _tags(ds: lance.LanceDataset) -> dict[str, int]:
+    return {tag: int(entry["version"]) for tag, entry in ds.tags.list().items()}
