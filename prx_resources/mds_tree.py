@@ -19,15 +19,14 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from prx_resources.contract import Json, canonical_json, fingerprint
-from prx_resources.errors import ConflictError, TableError
-from prx_resources.lease import Lease
-from prx_resources.object_store import ObjectStore, latest_pointer, next_pointer
+from prx_resources.contract import Json, fingerprint
+from prx_resources.errors import TableError
+from prx_resources.object_store import ObjectStore, latest_pointer
 
 SAMPLES_SCHEMA = pa.schema(
     [
@@ -43,10 +42,9 @@ SAMPLES_SCHEMA = pa.schema(
 """One row per sample, in the order in which Streaming numbers them."""
 
 HASH = "sha256"
-_LIST = re.compile(
+LIST_KEY = re.compile(
     r"mds/(?P<source>[^/]+)/(?P<export_fp>[^/]+)/(?P<level>\d+)/(?P<ar>\d+\.\d{3})/parts/\d+\.json"
 )
-_PART = re.compile(r"p(\d{4,})")
 
 
 @dataclass(frozen=True)
@@ -138,7 +136,7 @@ def live_leaves(
         export_fp: Only this export's leaves; wants `source`.
     """
     below = "/".join(part for part in ("mds", source, export_fp if source else None) if part)
-    found = (_LIST.fullmatch(key) for key in store.list(below))
+    found = (LIST_KEY.fullmatch(key) for key in store.list(below))
     places = {match.group("source", "export_fp", "level", "ar") for match in found if match}
     for place_source, place_fp, level, ar in sorted(places):
         if export_fp not in (None, place_fp):
@@ -167,7 +165,7 @@ def live_shards(store: ObjectStore, leaf: Leaf) -> tuple[Shard, ...]:
 def live_samples(store: ObjectStore, leaf: Leaf) -> pa.Table:
     """Returns `SAMPLES_SCHEMA` rows of a leaf's live samples, in Streaming's order."""
     tables = [
-        pq.read_table(io.BytesIO(_get(store, f"{leaf.prefix}/{part.name}/samples.parquet")))
+        pq.read_table(io.BytesIO(get(store, f"{leaf.prefix}/{part.name}/samples.parquet")))
         for part in leaf.parts
     ]
     return pa.concat_tables(
@@ -185,89 +183,6 @@ def data_version(export_fp: str, leaves: Iterable[Leaf]) -> str:
     return fingerprint({"export_fp": export_fp, "parts": parts})
 
 
-def next_part(store: ObjectStore, leaf: Leaf) -> str:
-    """Returns the name of the leaf's next part.
-
-    The number is above that of every part that a list ever named and of every folder that is there.
-    """
-    keys = store.list(leaf.prefix)
-    names = {key.removeprefix(f"{leaf.prefix}/").partition("/")[0] for key in keys}
-    for key in keys:
-        if _LIST.fullmatch(key):
-            names |= {part["name"] for part in json.loads(_get(store, key))["parts"]}
-    numbers = [int(match.group(1)) for name in names if (match := _PART.fullmatch(name))]
-    return f"p{max(numbers, default=-1) + 1:04d}"
-
-
-def finish_part(
-    store: ObjectStore, leaf: Leaf, name: str, shards: Sequence[Json], samples: pa.Table
-) -> Part:
-    """Writes a part's `samples.parquet` and, last, its `index.json`; all its shards lie there.
-
-    Args:
-        store: The lake's store.
-        leaf: Where the part belongs.
-        name: The part.
-        shards: Streaming's description of each shard, in order; basenames without the part.
-        samples: `SAMPLES_SCHEMA` rows of the whole part, in order.
-
-    Raises:
-        ConflictError: Another writer left a different part under this name.
-    """
-    buffer = io.BytesIO()
-    pq.write_table(samples.cast(SAMPLES_SCHEMA), buffer, compression="zstd")
-    index = _index_bytes(shards)
-    folder = f"{leaf.prefix}/{name}"
-    put_same(store, f"{folder}/samples.parquet", buffer.getvalue())
-    put_same(store, f"{folder}/index.json", index)
-    size = sum(shard["raw_data"]["bytes"] for shard in shards)
-    return Part(name, hashlib.sha256(index).hexdigest(), samples.num_rows, size)
-
-
-def put_same(store: ObjectStore, key: str, data: bytes) -> None:
-    """Writes an object that may be there already, but only with the same bytes.
-
-    Raises:
-        ConflictError: It is there with other bytes.
-    """
-    if not store.put_if_absent(key, data) and store.get(key) != data:
-        raise ConflictError(
-            "another writer left a different object here", where=key, fix="run it again"
-        )
-
-
-def commit_parts(store: ObjectStore, leaf: Leaf, parts: Sequence[Part], lease: Lease) -> Leaf:
-    """Makes `parts` the leaf's live parts and rewrites the merged index; returns the new leaf.
-
-    Args:
-        store: The lake's store.
-        leaf: The leaf as it was when the parts were planned.
-        parts: The live parts from now on, in order.
-        lease: The leaf's lease (`leaf_lease_name`), held.
-
-    Raises:
-        ConflictError: Another export changed the list meanwhile.
-    """
-    now = open_leaf(store, leaf.source, leaf.export_fp, leaf.level, leaf.ar)
-    if now.list_number != leaf.list_number:
-        raise ConflictError(
-            "another export added parts to this leaf", where=leaf.prefix, fix="run it again"
-        )
-    lease.check()
-    data = canonical_json({"parts": [asdict(part) for part in parts]}).encode()
-    number = next_pointer(store, f"{leaf.prefix}/parts", data)
-    committed = Leaf(
-        leaf.prefix, leaf.source, leaf.export_fp, leaf.level, leaf.ar, tuple(parts), number
-    )
-    write_merged_index(store, committed, lease)
-    return committed
-
-
-def leaf_lease_name(leaf: Leaf) -> str:
-    """Returns the name of the lease under which the leaf's list and merged index change."""
-    return leaf.prefix
-
-
 def merged_index(store: ObjectStore, leaf: Leaf) -> bytes:
     """Returns the leaf's `index.json` as its live parts make it."""
     shards = [
@@ -276,7 +191,7 @@ def merged_index(store: ObjectStore, leaf: Leaf) -> bytes:
         for info in _part_shards(store, leaf, part)
         for basename in (info["raw_data"]["basename"],)
     ]
-    return _index_bytes(shards)
+    return index_bytes(shards)
 
 
 def index_is_current(store: ObjectStore, leaf: Leaf) -> bool:
@@ -287,40 +202,8 @@ def index_is_current(store: ObjectStore, leaf: Leaf) -> bool:
         return False
 
 
-def write_merged_index(store: ObjectStore, leaf: Leaf, lease: Lease) -> None:
-    """Replaces the leaf's `index.json`, the one object that is ever overwritten."""
-    data = merged_index(store, leaf)
-    lease.check()
-    store.replace(f"{leaf.prefix}/index.json", data)
-
-
-def remove_leftovers(store: ObjectStore, leaf: Leaf, lease: Lease) -> list[str]:
-    """Removes the parts that no list ever named and returns their names.
-
-    Args:
-        store: The lake's store.
-        leaf: The leaf; its list is read again.
-        lease: The leaf's lease, held: nobody lists a part meanwhile.
-    """
-    keys = store.list(leaf.prefix)
-    listed = {
-        part["name"]
-        for key in keys
-        if _LIST.fullmatch(key)
-        for part in json.loads(_get(store, key))["parts"]
-    }
-    removed = set()
-    for key in keys:
-        name = key.removeprefix(f"{leaf.prefix}/").partition("/")[0]
-        if _PART.fullmatch(name) and name not in listed:
-            lease.check()
-            store.delete(key)
-            removed.add(name)
-    return sorted(removed)
-
-
 def _part_shards(store: ObjectStore, leaf: Leaf, part: Part) -> list[Json]:
-    data = _get(store, f"{leaf.prefix}/{part.name}/index.json")
+    data = get(store, f"{leaf.prefix}/{part.name}/index.json")
     if hashlib.sha256(data).hexdigest() != part.index_sha256:
         raise TableError(
             "a live part's index.json was changed",
@@ -331,11 +214,17 @@ def _part_shards(store: ObjectStore, leaf: Leaf, part: Part) -> list[Json]:
     return shards
 
 
-def _index_bytes(shards: Sequence[Json]) -> bytes:
+def index_bytes(shards: Sequence[Json]) -> bytes:
+    """Returns an `index.json` of these shards."""
     return json.dumps({"version": 2, "shards": list(shards)}, sort_keys=True).encode()
 
 
-def _get(store: ObjectStore, key: str) -> bytes:
+def get(store: ObjectStore, key: str) -> bytes:
+    """Returns an object of a live part.
+
+    Raises:
+        TableError: It is missing.
+    """
     try:
         return store.get(key)
     except KeyError:
