@@ -65,6 +65,11 @@ class Lake:
         """Returns the prefix of the numbered pointers to a profile's current skip-list."""
         return f"skip_lists/current/{profile}"
 
+    @property
+    def manual_skips_prefix(self) -> str:
+        """Prefix of the text files with image ids, one a line, that people skip by hand."""
+        return "skip_lists/manual"
+
     def training_config_prefix(self, config_hash: str) -> str:
         """Returns the prefix of one content-addressed training configuration."""
         return f"training_configs/{config_hash}"
