@@ -1,0 +1,40 @@
+"""Fixtures for every test: a PRX_HOME of its own, and one real local Ray for the whole run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from prx_resources import environment, keeper
+
+# Ray decides at import whether it uses tokens; test modules may import it while collecting.
+os.environ["RAY_AUTH_MODE"] = "token"
+
+
+@pytest.fixture
+def prx_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty PRX_HOME that the environment names."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("PRX_HOME", str(home))
+    return home
+
+
+@pytest.fixture(scope="session")
+def local_ray_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A PRX_HOME whose keeper runs Ray; started at its first use, ended with the test run."""
+    home = tmp_path_factory.mktemp("ray-home")
+    before = os.environ.get("RAY_AUTH_TOKEN_PATH")
+    environment.export(environment.ray_token_variables(environment.token_path(home)))
+    try:
+        keeper.ensure(home)
+        yield home
+    finally:
+        keeper.stop(home)
+        if before is None:
+            del os.environ["RAY_AUTH_TOKEN_PATH"]
+        else:
+            os.environ["RAY_AUTH_TOKEN_PATH"] = before
