@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from prx_resources.columns import ColumnGroup
 from prx_resources.contract import canonical_json
+from prx_resources.lance_sql import all_of, quote
 
 Hashes = npt.NDArray[np.uint64]
 _BATCH_ROWS = 16384
@@ -20,7 +21,9 @@ _NULL = "\x00"
 _SEPARATOR = "\x1f"
 
 
-def data_version(ds: lance.LanceDataset, group: ColumnGroup, row_fp: str | None = None) -> str:
+def data_version(
+    ds: lance.LanceDataset, group: ColumnGroup, row_fp: str | None = None, where: str = ""
+) -> str:
     """Returns the data version of a stage's columns.
 
     It covers which rows are finished, from what content and input, by which identity, and whether
@@ -30,14 +33,15 @@ def data_version(ds: lance.LanceDataset, group: ColumnGroup, row_fp: str | None 
         ds: The table at one version.
         group: The stage's columns.
         row_fp: Count only rows of this identity; None for all finished rows.
+        where: Lance SQL of the rows that count, in addition; none for all.
     """
     columns = ["image_id", "content_sha256", group.fp]
     columns += [group.input] if group.input is not None else []
-    where = f"{group.fp} IS NOT NULL" if row_fp is None else f"{group.fp} = '{row_fp}'"
+    finished = f"{group.fp} IS NOT NULL" if row_fp is None else f"{group.fp} = {quote(row_fp)}"
     failed = f"{group.error} IS NOT NULL"
     batches = ds.scanner(
         columns={**{name: name for name in columns}, "failed": failed},
-        filter=where,
+        filter=all_of(finished, where),
         batch_size=_BATCH_ROWS,
     ).to_batches()
     return rows_version(f"{group.stage}/{row_fp}", batches)
@@ -57,14 +61,14 @@ def rows_version(name: str, tables: Iterable[pa.Table | pa.RecordBatch]) -> str:
         name: What the rows are; part of the digest.
         tables: Rows of one set of columns (strings, integers, booleans), in pieces of any size.
     """
-    count, total = 0, np.uint64(0)
+    count, total = 0, 0
     for table in tables:
         for start in range(0, table.num_rows, _BATCH_ROWS):
             part = table.slice(start, _BATCH_ROWS)
             hashes = row_hashes([part.column(i) for i in range(part.num_columns)])
             count += part.num_rows
-            total = total + np.add.reduce(hashes, dtype=np.uint64)
-    text = canonical_json([name, count, f"{int(total):016x}"])
+            total = (total + int(np.add.reduce(hashes, dtype=np.uint64))) % 2**64
+    text = canonical_json([name, count, f"{total:016x}"])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -8,7 +8,6 @@ version that is committed upon, never to positions.
 from __future__ import annotations
 
 import contextlib
-import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lance.commit import CommitConflictError
 from lance.file import LanceFileReader, LanceFileWriter
-from lance.fragment import DataFile, FragmentMetadata, LanceFragment, write_fragments
+from lance.fragment import DataFile, FragmentMetadata, LanceFragment
 
 from prx_resources.columns import STAGE_GROUPS, ColumnGroup
 from prx_resources.contract import text_digest
@@ -34,34 +33,6 @@ _KEY = ("image_id", "content_sha256")
 Operation = Any
 """A `lance.LanceOperation`; Lance ships without types that mypy could follow."""
 Mask = npt.NDArray[np.bool_]
-
-
-def write_fragment(uri: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> list[str]:
-    """Writes rows as fragments that no version of the table shows yet.
-
-    Args:
-        uri: The table, which exists.
-        schema: `image_schema(...)`; `batches` may leave out `set_aside` and stage columns.
-        batches: The rows, all with the same columns. `image` may be plain binary: it is stored as
-            blob v2.
-
-    Returns:
-        Fragments as JSON, for `commit_append` or `replace_rows`.
-    """
-    source = iter(batches)
-    first = next(source, None)
-    if first is None:
-        return []
-    present = pa.schema([field for field in schema if field.name in first.schema.names])
-
-    def cast() -> Iterator[pa.RecordBatch]:
-        yield _as(first, present)
-        for batch in source:
-            yield _as(batch, present)
-
-    reader = pa.RecordBatchReader.from_batches(present, cast())
-    fragments = write_fragments(reader, uri, mode="append", max_rows_per_file=2**31)
-    return [json.dumps(fragment.to_json()) for fragment in fragments]
 
 
 def commit_append(uri: str, fragments: Sequence[str], lease: Lease) -> int:
@@ -116,10 +87,10 @@ def commit_columns(
     Args:
         uri: The table.
         group: The columns to write: a stage's group or names such as `set_aside`.
-        values: `_rowid` (uint64, no two alike), `content_sha256`, and every column to write. A row
-            whose `_rowid` is gone, whose `content_sha256` differs from the table's, or (groups
-            with an `input`) whose input digest isn't that of the table's text is passed over. Rows
-            not named keep what they have.
+        values: `_rowid` (uint64), `content_sha256`, and every column to write. A row whose
+            `_rowid` is gone, whose `content_sha256` differs from the table's, or (groups with an
+            `input`) whose input digest isn't that of the table's text is passed over; of several
+            that fit one row, the last stands. Rows not named keep what they have.
         lease: The table's lease.
 
     Returns:
@@ -128,13 +99,10 @@ def commit_columns(
     Raises:
         ConflictError: The lease was lost, or other writers won again and again.
     """
-    names = group.names if isinstance(group, ColumnGroup) else tuple(group)
-    values = values.select(["_rowid", "content_sha256", *names])
-    if len(pc.unique(values["_rowid"])) != values.num_rows:
-        raise InvariantError("one row id was given two values", where=uri)
+    names = _names(group)
 
     def build(ds: lance.LanceDataset) -> Operation:
-        bound = _bind(ds, group, names, values)
+        bound = bind(ds, group, values)
         replacements = []
         numbers = _fragment_ids(bound["_rowaddr"])
         for number in np.unique(numbers):
@@ -164,30 +132,36 @@ def _commit(uri: str, build: Callable[[lance.LanceDataset], Operation], lease: L
     raise ConflictError("other writers won again and again", where=uri, fix="run it again")
 
 
-def _bind(
-    ds: lance.LanceDataset,
-    group: ColumnGroup | Sequence[str],
-    names: Sequence[str],
-    values: pa.Table,
-) -> pa.Table:
-    """Returns the values that fit the table and change it, in the order of their `_rowaddr`."""
-    stage = group if isinstance(group, ColumnGroup) else None
+def bind(ds: lance.LanceDataset, group: ColumnGroup | Sequence[str], values: pa.Table) -> pa.Table:
+    """Returns those of `values` that fit the table and would change it, sorted by `_rowaddr`.
+
+    Empty on a version that holds them all: so a commit is read back.
+    """
+    names, stage = _names(group), group if isinstance(group, ColumnGroup) else None
     extra = [stage.input_of] if stage is not None and stage.input_of is not None else []
-    columns = ["_rowid", "_rowaddr", "content_sha256", *names, *extra]
-    now = ds._take_rows(values["_rowid"].combine_chunks(), columns=columns)
-    order = pc.index_in(now["_rowid"], value_set=values["_rowid"].combine_chunks())
-    values = values.take(order)
+    ids = pc.unique(values["_rowid"])
+    now = ds._take_rows(ids, columns=["_rowid", "_rowaddr", "content_sha256", *names, *extra])
+    at = pc.index_in(values["_rowid"], value_set=now["_rowid"].combine_chunks())
+    values = values.select(["_rowid", "content_sha256", *names]).filter(pc.is_valid(at))
+    now = now.take(pc.drop_null(at))
     fits = _same(values["content_sha256"], now["content_sha256"])
     if stage is not None and stage.input is not None and stage.input_of is not None:
         fits &= _same(values[stage.input], digests(now[stage.input_of]))
+    values, now = values.filter(pa.array(fits)), now.filter(pa.array(fits))
+    _, last = np.unique(values["_rowid"].to_numpy()[::-1], return_index=True)
+    kept = pa.array(values.num_rows - 1 - last)
+    values, now = values.take(kept), now.take(kept)
     changed = np.zeros(values.num_rows, dtype=bool)
     for name in names:
-        values = values.set_column(
-            values.schema.get_field_index(name), name, values[name].cast(now[name].type)
-        )
-        changed |= ~_same(values[name], now[name])
+        cast = values[name].cast(now.schema.field(name).type)
+        values = values.set_column(values.schema.get_field_index(name), name, cast)
+        changed |= ~_same(cast, now[name])
     bound = values.append_column("_rowaddr", now["_rowaddr"])
-    return bound.filter(pa.array(fits & changed)).sort_by("_rowaddr")
+    return bound.filter(pa.array(changed)).sort_by("_rowaddr")
+
+
+def _names(group: ColumnGroup | Sequence[str]) -> tuple[str, ...]:
+    return group.names if isinstance(group, ColumnGroup) else tuple(group)
 
 
 def digests(texts: pa.ChunkedArray) -> pa.Array:
@@ -286,21 +260,3 @@ def _carry_over(
 def _keys(rows: pa.Table) -> pa.Array:
     joined = pc.binary_join_element_wise(rows["image_id"], rows["content_sha256"], "\n")
     return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
-
-
-def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    columns = []
-    for field in schema:
-        column = batch.column(batch.schema.get_field_index(field.name))
-        if field.name == "image" and not isinstance(column.type, pa.BaseExtensionType):
-            column = _blobs(column, field.type)
-        columns.append(column if column.type == field.type else column.cast(field.type))
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _blobs(data: pa.Array, kind: pa.DataType) -> pa.Array:
-    rows, storage = len(data), kind.storage_type
-    fields = [storage.field(i) for i in range(storage.num_fields)]
-    values = [data.cast(pa.large_binary()), *(pa.nulls(rows, field.type) for field in fields[1:])]
-    struct = pa.StructArray.from_arrays(values, fields=fields, mask=data.is_null())
-    return pa.ExtensionArray.from_storage(kind, struct)

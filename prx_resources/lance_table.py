@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from prx_resources.data_version import data_version, ingest_data_version
 from prx_resources.errors import TableError, UnknownError
-from prx_resources.lance_commit import commit_append, commit_columns, replace_rows, write_fragment
+from prx_resources.lance_commit import commit_append, commit_columns, replace_rows
 from prx_resources.lance_schema import (
     STORAGE_VERSION,
     check_writer,
@@ -27,6 +27,7 @@ from prx_resources.lance_schema import (
     target_fragment_rows,
 )
 from prx_resources.lance_sql import all_of, is_in, quote
+from prx_resources.lance_write import write_fragment
 from prx_resources.lease import Lease
 
 __all__ = [
