@@ -113,7 +113,8 @@ def _links_in_large(members: Rows, signature: NDArray[np.uint8], tolerance: int)
     distinct, first, inverse = np.unique(
         signature[members], axis=0, return_index=True, return_inverse=True
     )
-    yield members[first[inverse.ravel()]], members
+    same = members[first[inverse.ravel()]]
+    yield same[same != members], members[same != members]
     column = int(distinct.astype(np.float32).std(axis=0).argmax())
     order = np.argsort(distinct[:, column], kind="stable")
     values, rows = distinct[order], members[first[order]]

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from prx_assets.duplicates.spec import STAGE
 from prx_resources import lance_table
 from prx_resources.columns import PERCEPTUAL_HASHES
-from prx_resources.contract import fingerprint
+from prx_resources.data_version import rows_version
 from prx_resources.errors import UnknownError
 from prx_resources.lake import Lake
 
@@ -25,6 +26,9 @@ _COLUMNS = (
     "pixels",
     "bytes",
 )
+COMPARED = "phash IS NOT NULL AND set_aside IS NULL"
+"""SQL of the rows that are compared: a row set aside may share its image_id with the one kept."""
+
 _NIBBLE = np.zeros(256, dtype=np.uint8)
 _NIBBLE[np.frombuffer(b"0123456789abcdef", np.uint8)] = np.arange(16)
 
@@ -61,9 +65,9 @@ class Source:
         }
 
     def table(self) -> pa.Table:
-        """Reads the hashes. Rows set aside later count too: a twin of theirs is still a twin."""
+        """Reads the rows that are compared."""
         assert self.ds is not None
-        scanner = self.ds.scanner(columns=list(_COLUMNS), filter="phash IS NOT NULL")
+        scanner = self.ds.scanner(columns=list(_COLUMNS), filter=COMPARED)
         table = scanner.to_table().select(_COLUMNS)
         priority = pa.array(np.full(table.num_rows, self.priority, dtype=np.int64))
         return table.append_column("priority", priority)
@@ -75,14 +79,13 @@ def open_source(lake: Lake, name: str, priority: int) -> Source:
         ds = lance_table.open_published(lake.images_uri(name))
     except UnknownError:
         return Source(name, priority, None, "", {}, 0, 0)
-    fps = ds.to_table(columns=[PERCEPTUAL_HASHES.fp], filter="phash IS NOT NULL")
-    counts = pc.value_counts(fps[PERCEPTUAL_HASHES.fp]).to_pylist()
+    columns = ["image_id", "content_sha256", PERCEPTUAL_HASHES.fp]
+    hashed = ds.to_table(columns=columns, filter=COMPARED)
+    counts = pc.value_counts(hashed[PERCEPTUAL_HASHES.fp]).to_pylist()
     identities = {str(c["values"]): int(c["counts"]) for c in counts}
-    version = fingerprint(
-        [lance_table.data_version(ds, PERCEPTUAL_HASHES), sorted(identities.items())]
-    )
+    version = rows_version(STAGE, [hashed])
     unhashed = ds.count_rows(filter="set_aside IS NULL AND phash IS NULL")
-    return Source(name, priority, ds, version, identities, fps.num_rows, unhashed)
+    return Source(name, priority, ds, version, identities, hashed.num_rows, unhashed)
 
 
 def signatures(table: pa.Table) -> NDArray[np.uint8]:

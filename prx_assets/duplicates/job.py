@@ -16,6 +16,7 @@ from typing import Any
 import lance
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from prx_assets.duplicates.grouping import groups
 from prx_assets.duplicates.hashes import Source, contents, open_source, signatures
@@ -24,6 +25,7 @@ from prx_assets.duplicates.spec import READS_KEY, STAGE, DuplicatesSpec
 from prx_assets.runtime import Job, run_job
 from prx_resources.contract import CheckOutcome, JobResult, Meta, fingerprint
 from prx_resources.data_version import rows_version
+from prx_resources.errors import InvariantError
 from prx_resources.lake import Lake
 from prx_resources.lease import lease
 
@@ -84,14 +86,22 @@ def _compare(sources: list[Source], tolerance: int) -> pa.Table:
         contents(rows),
         tolerance,
     )
-    return ranked(rows.drop_columns(["signature"]), group)
+    table = ranked(rows.drop_columns(["signature"]), group)
+    ids = table["image_id"]  # sorted
+    if table.num_rows > 1 and pc.any(pc.equal(ids[1:], ids[:-1])).as_py():
+        raise InvariantError(
+            "an image_id stands in the image tables twice, so nothing was written",
+            where=STAGE,
+            fix="materialize raw_images of the source again: it sets the second row aside",
+        )
+    return table
 
 
 def _result(uri: str, sources: list[Source], data_version: str, done: int) -> JobResult:
     table = lance.dataset(uri).to_table(columns=["image_id", "group", "phash_flat"])
     covered = sum(source.rows for source in sources)
     unhashed = sum(source.unhashed for source in sources)
-    grouped = table.filter(pa.compute.is_valid(table["group"]))
+    grouped = table.filter(pc.is_valid(table["group"]))
     sizes = Counter(grouped["group"].to_pylist())
     # An id is `<source>/<key>`, and a source's name has no slash.
     spans: dict[str, set[str]] = {}
@@ -105,7 +115,7 @@ def _result(uri: str, sources: list[Source], data_version: str, done: int) -> Jo
         "groups_across_sources": Meta(sum(len(span) > 1 for span in spans.values()), "int"),
         "extra_copies": Meta(sum(sizes.values()) - len(sizes), "int"),
         "largest_group": Meta(largest, "int"),
-        "flat_images": Meta(int(pa.compute.sum(table["phash_flat"]).as_py() or 0), "int"),
+        "flat_images": Meta(int(pc.sum(table["phash_flat"]).as_py() or 0), "int"),
         "read": Meta(
             [{"source": s.name, **s.read(), "without_hash": s.unhashed} for s in sources], "table"
         ),

@@ -7,21 +7,17 @@ images. Costs about 5 ms of one core per image. An image that can't be hashed is
 `phash_error`; a run that dies keeps its finished chunks and the next one goes on from there.
 """
 
-from __future__ import annotations
-
-from dataclasses import asdict
-from typing import Any
-
 import dagster as dg
 
-from prx_assets.perceptual_hashes.spec import CHECKS, STAGE, PerceptualHashesSpec
-from prx_assets.stage_asset import Platform, Stage, StageConfig, run_stage
+from prx_assets.perceptual_hashes.spec import CHECKS, CODE_VERSION, STAGE, PerceptualHashesSpec
+from prx_assets.stage_asset import Platform, Stage, StageConfig, StageResult, run_stage
 from prx_resources.ray_jobs import RayJobs
 from prx_resources.settings import Settings
 
 _STAGE = Stage(
     STAGE,
     doc=__doc__,
+    code_version=CODE_VERSION,
     deps=("compacted_images",),
     group="features",
     kinds=frozenset({"lance", "opencv", "ray"}),
@@ -34,23 +30,21 @@ def build_spec(settings: Settings) -> PerceptualHashesSpec:
     return PerceptualHashesSpec(flat_std=settings.hashes.flat_std)
 
 
-@dg.asset(**_STAGE.per_source())
+@_STAGE.per_source()
 def perceptual_hashes(
     context: dg.AssetExecutionContext,
     config: StageConfig,
     platform: Platform,
     ray_jobs: RayJobs,
-) -> dg.MaterializeResult[Any]:
+) -> StageResult:
     """Launches the job for one source."""
     settings, _ = platform.source(context.partition_key)
-    spec = build_spec(settings)
     return run_stage(
         context,
-        ray_jobs,
         config,
+        ray_jobs,
         settings,
-        stage=STAGE,
+        STAGE,
+        build_spec(settings),
         source=context.partition_key,
-        params=asdict(spec),
-        ingredients=spec.ingredients(),
     )

@@ -11,7 +11,11 @@ from numpy.typing import NDArray
 from prx_assets.perceptual_hashes.reduced import Axis, Reduced
 
 FREQUENCIES = 8
-"""Frequencies along each side; their squares are the hash's bits."""
+"""Frequencies along each side; all pairs of them are the hash's bits."""
+
+ROUNDING = 0.001
+"""Grey levels under which a coefficient counts as zero. Drawn pictures have many that are exactly
+zero; the rounding errors of a machine's arithmetic would decide their bits."""
 
 
 @lru_cache(maxsize=1024)
@@ -45,5 +49,6 @@ def phash(picture: Reduced) -> int:
     frequency. Two images match at Hamming distance 0, and only if `signature` agrees.
     """
     values = coefficients(picture)
+    values[np.abs(values) < ROUNDING] = 0
     bits = np.packbits((values > np.median(values)).ravel())
     return int.from_bytes(bits.tobytes(), "big")
