@@ -184,5 +184,5 @@ def _as_messages(outcome: Outcome, asset_key: str) -> Iterator[dict[str, Any]]:
 
 def terminating(context: dg.AssetExecutionContext) -> bool:
     """Returns whether somebody pressed Terminate on the run."""
-    run = context.instance.get_run_by_id(context.run_id)
+    run = context.instance.get_run_by_id(context.run.run_id)
     return run is not None and run.status in _STOPPING

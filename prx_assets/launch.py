@@ -64,6 +64,11 @@ class _Reader(dg.PipesMessageReader):
     def read_messages(self, handler: Any) -> Iterator[PipesParams]:  # noqa: ARG002
         yield {}
 
+    @property
+    def expected_writer_count(self) -> int:
+        # Dagster's own property warns that it is a preview.
+        return 1
+
     def no_messages_debug_text(self) -> str:
         return "Messages come from the job's run folder or log."
 
@@ -131,7 +136,7 @@ def _refused(error: PrxError) -> dg.Failure:
 def _fail(job: JobHandle, state: JobState, outcome: Outcome | None) -> NoReturn:
     failure = outcome.failure if outcome else None
     if failure is None and state is JobState.STOPPED:
-        failure = JobFailure("Stopped", "the job was stopped; finished chunks are kept")
+        failure = JobFailure.of_stop()
     if failure is None:
         failure = JobFailure(
             "JobLost",

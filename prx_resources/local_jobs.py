@@ -20,7 +20,7 @@ from prx_resources.contract import JobSpec
 from prx_resources.environment import JobEnvironment, child_environment
 from prx_resources.jobs import Found, JobState, SubmissionId, readable_tail
 from prx_resources.messages import FileSource, MessageSource
-from prx_resources.outcome import Outcome, read_json, write_json
+from prx_resources.outcome import JobFailure, Outcome, read_json, write_json
 from prx_resources.processes import Process, file_lock, spawn
 
 _STOP_WAIT_S = 30.0
@@ -82,6 +82,9 @@ class LocalJob:
         process = self.process
         if process is not None:
             process.end(_STOP_WAIT_S)
+        if self.outcome() is None:
+            # It was too early or too busy to say so itself.
+            Outcome(failure=JobFailure.of_stop()).write(self.folder)
 
 
 class LocalJobs:

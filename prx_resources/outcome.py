@@ -43,13 +43,18 @@ class JobFailure:
         return f"{text}\n  fix: {self.fix}" if self.fix else text
 
     @classmethod
+    def of_stop(cls) -> JobFailure:
+        """Describes the end of a job that was asked to end."""
+        return cls("Stopped", "the job was stopped; finished chunks are kept", stopped=True)
+
+    @classmethod
     def of(cls, error: BaseException) -> JobFailure:
         """Describes `error` by the user's own exception inside it."""
         cause = user_error(error)
         if isinstance(cause, PrxError):
             return cls(type(cause).__name__, cause.what, cause.where, cause.fix)
         if isinstance(cause, KeyboardInterrupt):
-            return cls("Stopped", "the job was stopped; finished chunks are kept", stopped=True)
+            return cls.of_stop()
         text = "".join(traceback.format_exception_only(cause)).strip()
         _, _, what = text.partition(": ")
         what = what.splitlines()[0] if what else "no message"
