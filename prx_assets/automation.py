@@ -1,4 +1,4 @@
-"""When Dagster asks for a stage by itself.
+"""When Dagster asks for a stage by itself, and in which lane.
 
 Never `newly_missing`, `on_missing` or `eager`: they ignore what was there before a sensor's first
 tick, or ask for paid work again after an identical re-run.
@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import dagster as dg
 from dagster import AutomationCondition as C
+from dagster._core.scheduler.instigation import InstigatorType
+
+from prx_assets.jobs import GLOBAL_STAGES, PER_SOURCE_STAGES
+from prx_resources.settings import Settings
 
 _TEN_MINUTES: C[Any] = C.cron_tick_passed("*/10 * * * *")
 
@@ -38,3 +43,31 @@ GLOBAL: C[Any] = (
     & ~C.in_progress()
 ).with_label("missing, or an input changed and ten minutes passed")
 """A stage over all sources: at most every ten minutes, however many sources land meanwhile."""
+
+CPU_LANE = "cpu_stages"
+PAID_LANE = "paid_stages"
+"""Names of the two sensors. The first is on by default, the second waits for a person."""
+
+
+def paid_stages(settings: Settings) -> tuple[str, ...]:
+    """Returns the stages whose configured engine costs money; all others run in the CPU lane."""
+    lanes = {"captions": settings.captions.lane, "caption_labels": settings.labels.lane}
+    return tuple(stage for stage, lane in lanes.items() if lane == "paid")
+
+
+def cpu_stages(settings: Settings) -> tuple[str, ...]:
+    """Returns the stages of the CPU lane."""
+    paid = paid_stages(settings)
+    return tuple(name for name in (*PER_SOURCE_STAGES, *GLOBAL_STAGES) if name not in paid)
+
+
+def lanes_off(instance: dg.DagsterInstance, settings: Settings) -> tuple[str, ...]:
+    """Returns the stages whose lane is switched off, by default or by a person."""
+    states = {
+        state.instigator_name: state.is_running
+        for state in instance.all_instigator_state(instigator_type=InstigatorType.SENSOR)
+    }
+    return (
+        *(() if states.get(CPU_LANE, True) else cpu_stages(settings)),
+        *(() if states.get(PAID_LANE, False) else paid_stages(settings)),
+    )

@@ -7,10 +7,11 @@ job.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import dagster as dg
 from pydantic import Field
@@ -21,7 +22,7 @@ from prx_assets.launch import launch
 from prx_assets.partitions import SOURCES
 from prx_resources.catalog import Catalog, SourceManifest
 from prx_resources.contract import ALL_SOURCES, JobSpec, Json
-from prx_resources.lake import Lake
+from prx_resources.errors import PrxError
 from prx_resources.ray_jobs import RayJobs
 from prx_resources.settings import CaptionSettings, LabelSettings, Settings
 
@@ -44,7 +45,18 @@ class StageConfig(dg.Config):
     )
 
 
-class Platform(dg.ConfigurableResource[None]):
+class StageSpec(Protocol):
+    """What every stage's spec offers."""
+
+    @property
+    def params(self) -> dict[str, Json]:
+        """The spec as plain data."""
+
+    def ingredients(self) -> dict[str, Json]:
+        """What changes a value."""
+
+
+class Platform(dg.ConfigurableResource[Any]):
     """Settings and catalog of one PRX_HOME, read anew by every step.
 
     Attributes:
@@ -53,23 +65,50 @@ class Platform(dg.ConfigurableResource[None]):
 
     home: str
 
-    def settings(self) -> Settings:
-        """Returns `settings.yaml`."""
-        return Settings.load(Path(self.home))
-
-    def catalog(self) -> Catalog:
-        """Returns the lake's catalog."""
-        return Catalog(Lake(self.settings().lake))
+    @property
+    def home_path(self) -> Path:
+        """PRX_HOME."""
+        return Path(self.home)
 
     def source(self, name: str) -> tuple[Settings, SourceManifest]:
-        """Returns a source's settings, its overrides applied, and its manifest."""
-        manifest = self.catalog().load(name)
-        return self.settings().for_source(manifest), manifest
+        """Returns a source's settings, its overrides applied, and its manifest.
 
-    def sources(self) -> list[SourceManifest]:
-        """Returns all manifests, sorted by name."""
-        catalog = self.catalog()
-        return [catalog.load(name) for name in catalog.names()]
+        Raises:
+            dg.Failure: The catalog has no such source, or a file is wrong; says what to do.
+        """
+        with _told_to_people():
+            settings = Settings.load(self.home_path)
+            manifest = Catalog(settings.open_lake()).load(name)
+            return settings.for_source(manifest), manifest
+
+    def sources(self) -> tuple[Settings, list[SourceManifest]]:
+        """Returns the settings and all manifests, sorted by name.
+
+        Raises:
+            dg.Failure: A file is wrong; says what to do.
+        """
+        with _told_to_people():
+            settings = Settings.load(self.home_path)
+            catalog = Catalog(settings.open_lake())
+            return settings, [catalog.load(name) for name in catalog.names()]
+
+
+@contextmanager
+def _told_to_people() -> Iterator[None]:
+    """Turns a refusal into a failure without a traceback and without retries."""
+    try:
+        yield
+    except PrxError as error:
+        raise dg.Failure(f"{type(error).__name__}: {error}", allow_retries=False) from None
+
+
+if TYPE_CHECKING:
+    StageResult = dg.MaterializeResult[Any]
+else:
+    # Dagster wants the bare class as an asset's return annotation.
+    StageResult = dg.MaterializeResult
+
+Decorator = Callable[[Callable[..., StageResult]], dg.AssetsDefinition]
 
 
 @dataclass(frozen=True)
@@ -79,6 +118,7 @@ class Stage:
     Attributes:
         name: Asset's name and the package of its job.
         doc: The asset module's docstring, the description in the UI.
+        code_version: Bumped by hand when the same input gives other values.
         deps: Names of the assets it reads.
         group: Group in the UI.
         kinds: Up to three badges.
@@ -87,35 +127,39 @@ class Stage:
 
     name: str
     doc: str | None
+    code_version: int
     deps: Sequence[str]
     group: str
     kinds: frozenset[str]
     checks: Sequence[tuple[str, bool, str]] = ()
 
-    def per_source(self) -> dict[str, Any]:
-        """Returns the arguments of `dg.asset` for a stage that is partitioned by source."""
-        return {
-            **self._common(SOURCES),
-            "partitions_def": SOURCES,
-            "automation_condition": PER_SOURCE,
-        }
+    def per_source(self) -> Decorator:
+        """Returns the decorator of a stage that is partitioned by source."""
+        return self._asset(SOURCES, partitions_def=SOURCES, automation_condition=PER_SOURCE)
 
-    def over_all_sources(self) -> dict[str, Any]:
-        """Returns the arguments of `dg.asset` for a global stage: no partition, one at a time."""
-        return {**self._common(None), "automation_condition": GLOBAL, "pool": self.name}
+    def over_all_sources(self) -> Decorator:
+        """Returns the decorator of a global stage: no partition, one run at a time."""
+        return self._asset(None, automation_condition=GLOBAL, pool=self.name)
 
-    def _common(self, partitions: dg.PartitionsDefinition[str] | None) -> dict[str, Any]:
+    def _asset(
+        self, partitions: dg.PartitionsDefinition[str] | None, **arguments: Any
+    ) -> Decorator:
         schema = column_schema(self.name)
-        return {
-            "name": self.name,
-            "description": self.doc,
-            "deps": list(self.deps),
-            "group_name": self.group,
-            "kinds": set(self.kinds),
-            "owners": ["team:data-platform"],
-            "metadata": {} if schema is None else {"dagster/column_schema": schema},
-            "check_specs": _check_specs(self.name, self.checks, partitions),
-        }
+        return cast(
+            Decorator,
+            dg.asset(
+                name=self.name,
+                description=self.doc,
+                code_version=str(self.code_version),
+                deps=list(self.deps),
+                group_name=self.group,
+                kinds=set(self.kinds),
+                owners=["team:data-platform"],
+                metadata={} if schema is None else {"dagster/column_schema": schema},
+                check_specs=_check_specs(self.name, self.checks, partitions),
+                **arguments,
+            ),
+        )
 
 
 def _check_specs(
@@ -141,40 +185,38 @@ def _check_specs(
 
 def run_stage(
     context: dg.AssetExecutionContext,
-    ray_jobs: RayJobs,
     config: StageConfig,
+    ray_jobs: RayJobs,
     settings: Settings,
-    *,
     stage: str,
+    spec: StageSpec,
+    *,
     source: str = ALL_SOURCES,
-    params: Mapping[str, Json],
-    ingredients: Mapping[str, Json],
     tuning: Mapping[str, Json] | None = None,
-) -> dg.MaterializeResult[Any]:
+) -> StageResult:
     """Launches a stage's job, waits for it and returns what it reported.
 
     Args:
         context: The step.
-        ray_jobs: Where the job runs.
         config: What the launchpad says; its tuning wins over `tuning`.
+        ray_jobs: Where the job runs.
         settings: Settings of the source.
         stage: Stage's name.
+        spec: What the job must know.
         source: Source's name; a global stage keeps the default.
-        params: The stage's spec as a dict.
-        ingredients: What its row fingerprint is made of.
         tuning: Defaults that aren't part of a fingerprint.
     """
-    spec = JobSpec(
+    job = JobSpec(
         stage=stage,
         source=source,
         lake=settings.lake,
-        ingredients=dict(ingredients),
-        params=dict(params),
+        ingredients=spec.ingredients(),
+        params=spec.params,
         tuning={**(tuning or {}), **config.tuning},
         redo=config.redo,
         retry_failed=tuple(sorted(set(config.retry_failed))),
     )
-    result = launch(context, spec, ray_jobs)
+    result = launch(context, job, ray_jobs)
     lineage = column_lineage(stage)
     if lineage is None:
         return result

@@ -7,21 +7,24 @@ one core per caption; a model runs in the lane `paid_stages`, at about 200 capti
 GPU. A failed row is data; a run that dies keeps its finished chunks.
 """
 
-from __future__ import annotations
-
-from dataclasses import asdict
-from typing import Any
-
 import dagster as dg
 
-from prx_assets.caption_labels.spec import CHECKS, STAGE, CaptionLabelsSpec
-from prx_assets.stage_asset import Platform, Stage, StageConfig, engine_tuning, run_stage
+from prx_assets.caption_labels.spec import CHECKS, CODE_VERSION, STAGE, CaptionLabelsSpec
+from prx_assets.stage_asset import (
+    Platform,
+    Stage,
+    StageConfig,
+    StageResult,
+    engine_tuning,
+    run_stage,
+)
 from prx_resources.ray_jobs import RayJobs
 from prx_resources.settings import Settings
 
 _STAGE = Stage(
     STAGE,
     doc=__doc__,
+    code_version=CODE_VERSION,
     deps=("captions",),
     group="features",
     kinds=frozenset({"lance", "ray"}),
@@ -38,24 +41,22 @@ def build_spec(settings: Settings) -> CaptionLabelsSpec:
     )
 
 
-@dg.asset(**_STAGE.per_source())
+@_STAGE.per_source()
 def caption_labels(
     context: dg.AssetExecutionContext,
     config: StageConfig,
     platform: Platform,
     ray_jobs: RayJobs,
-) -> dg.MaterializeResult[Any]:
+) -> StageResult:
     """Launches the job for one source."""
     settings, _ = platform.source(context.partition_key)
-    spec = build_spec(settings)
     return run_stage(
         context,
-        ray_jobs,
         config,
+        ray_jobs,
         settings,
-        stage=STAGE,
+        STAGE,
+        build_spec(settings),
         source=context.partition_key,
-        params=asdict(spec),
-        ingredients=spec.ingredients(),
         tuning=engine_tuning(settings, settings.labels, settings.costs.labels_per_second),
     )

@@ -8,21 +8,24 @@ model or prompt in the settings fills only rows without a value, until a run say
 row is data; a run that dies keeps its finished chunks.
 """
 
-from __future__ import annotations
-
-from dataclasses import asdict
-from typing import Any
-
 import dagster as dg
 
-from prx_assets.captions.spec import CHECKS, STAGE, CaptionsSpec
-from prx_assets.stage_asset import Platform, Stage, StageConfig, engine_tuning, run_stage
+from prx_assets.captions.spec import CHECKS, CODE_VERSION, STAGE, CaptionsSpec
+from prx_assets.stage_asset import (
+    Platform,
+    Stage,
+    StageConfig,
+    StageResult,
+    engine_tuning,
+    run_stage,
+)
 from prx_resources.ray_jobs import RayJobs
 from prx_resources.settings import Settings
 
 _STAGE = Stage(
     STAGE,
     doc=__doc__,
+    code_version=CODE_VERSION,
     deps=("compacted_images",),
     group="features",
     kinds=frozenset({"lance", "ray"}),
@@ -44,24 +47,22 @@ def build_spec(settings: Settings) -> CaptionsSpec:
     )
 
 
-@dg.asset(**_STAGE.per_source())
+@_STAGE.per_source()
 def captions(
     context: dg.AssetExecutionContext,
     config: StageConfig,
     platform: Platform,
     ray_jobs: RayJobs,
-) -> dg.MaterializeResult[Any]:
+) -> StageResult:
     """Launches the job for one source."""
     settings, _ = platform.source(context.partition_key)
-    spec = build_spec(settings)
     return run_stage(
         context,
-        ray_jobs,
         config,
+        ray_jobs,
         settings,
-        stage=STAGE,
+        STAGE,
+        build_spec(settings),
         source=context.partition_key,
-        params=asdict(spec),
-        ingredients=spec.ingredients(),
         tuning=engine_tuning(settings, settings.captions, settings.costs.captions_per_second),
     )
