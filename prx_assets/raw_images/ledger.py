@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -20,12 +21,11 @@ class Ledger:
     """The files that were read.
 
     Attributes:
-        in_table: Path -> fingerprints of the rows in the table; more than one only after a crash
-            of older code.
+        in_table: Path -> fingerprint -> rows in the table.
         noted: (path, fingerprint) of files that were read and gave no row.
     """
 
-    in_table: dict[str, set[str]] = field(default_factory=dict)
+    in_table: dict[str, Counter[str]] = field(default_factory=dict)
     noted: set[tuple[str, str]] = field(default_factory=set)
 
     def has(self, file: SourceFile) -> bool:
@@ -33,7 +33,7 @@ class Ledger:
         found = self.in_table.get(file.path)
         if found is None:
             return (file.path, file.source_fp) in self.noted
-        return found == {file.source_fp}
+        return set(found) == {file.source_fp}
 
     def vanished(self, files: Iterable[SourceFile]) -> list[str]:
         """Returns the paths that have rows but are no longer listed."""
@@ -52,15 +52,15 @@ def read_ledger(lake: Lake, source: str, ds: lance.LanceDataset | None) -> Ledge
     for key in lake.store.list(lake.ledger_prefix(source)):
         note = json.loads(lake.store.get(key))
         noted.add((note["path"], note["source_fp"]))
-    in_table: dict[str, set[str]] = {}
+    in_table: dict[str, Counter[str]] = {}
     if ds is not None:
         scanner = ds.scanner(columns=["source_file", "source_fp"], batch_size=_BATCH_ROWS)
         for batch in scanner.to_batches():
             pairs = zip(
                 batch["source_file"].to_pylist(), batch["source_fp"].to_pylist(), strict=True
             )
-            for path, source_fp in set(pairs):
-                in_table.setdefault(path, set()).add(source_fp)
+            for (path, source_fp), rows in Counter(pairs).items():
+                in_table.setdefault(path, Counter())[source_fp] += rows
     return Ledger(in_table, noted)
 
 

@@ -108,7 +108,7 @@ def embedding_length(path: Path, column: str) -> int | None:
             for batch in file.iter_batches(_MAX_BATCH_ROWS, columns=[column], use_threads=False):
                 for value in batch.column(0):
                     if value.is_valid and len(value):
-                        return int(len(value))
+                        return len(value)
     except (pa.ArrowException, OSError) as error:
         raise _damaged(path, error) from error
     return None
@@ -117,7 +117,7 @@ def embedding_length(path: Path, column: str) -> int | None:
 def _batch_rows(file: pq.ParquetFile, group: int) -> int:
     about = file.metadata.row_group(group)
     mean = about.total_byte_size // max(1, about.num_rows)
-    return max(1, min(_MAX_BATCH_ROWS, _BATCH_BYTES // max(1, mean)))
+    return int(max(1, min(_MAX_BATCH_ROWS, _BATCH_BYTES // max(1, mean))))
 
 
 def _leaves(schema: pa.Schema, columns: ColumnMap) -> list[str]:
