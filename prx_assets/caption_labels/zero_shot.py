@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.resources
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,14 +19,14 @@ MAX_TOKENS = 256
 
 CLASS_PROMPTS: dict[str, tuple[str, str, str]] = {
     "visual": (
-        "A photograph of people, animals, objects or a place.",
-        "A landscape, portrait, animal, food or street scene.",
+        "A photo of people at home, at work, in the street or playing sports.",
+        "A photo of nature, an animal, food, a building, a vehicle or an object on a table.",
         "A picture with colours, light, shadow and texture, a sharp subject and a background.",
     ),
     "text": (
-        "A screenshot, web page, slide or form that consists of text.",
-        "A scanned page or document with lines of printed text.",
-        "A poster, receipt, meme or infographic with written words.",
+        "A screenshot, web page, slide, form or chart that consists of text.",
+        "A scanned page, letter or document with lines of printed text.",
+        "A poster, receipt, menu, meme, map or infographic full of written words.",
     ),
     "nsfw": (
         "Pornographic or sexually explicit content.",
@@ -34,6 +35,10 @@ CLASS_PROMPTS: dict[str, tuple[str, str, str]] = {
     ),
 }
 """Three sentences a class; the caption's label is the class of the nearest one."""
+
+LEAST_COSINE = 0.2
+"""Text and nsfw need this much likeness: below it a short caption of an unusual scene is near
+nothing, and the class that wins is chance. Such captions are visual, as most images are."""
 
 _SHARPNESS = 20.0
 """Makes cosines, which lie close together, into a confidence by softmax."""
@@ -66,10 +71,14 @@ class MiniLMLabels:
         if not caption.strip():
             return LabelResult(None, error="empty: the caption has no words")
         scores = self.scores(caption)
-        values = np.array([scores[label] for label in LABELS])
-        weights = np.exp((values - values.max()) * _SHARPNESS)
-        best = int(values.argmax())
-        return LabelResult(LABELS[best], float(weights[best] / weights.sum()))
+        likely = {
+            label: score
+            for label, score in scores.items()
+            if label == "visual" or score >= LEAST_COSINE
+        }
+        best = max(likely, key=likely.__getitem__)
+        weights = {label: math.exp(score * _SHARPNESS) for label, score in scores.items()}
+        return LabelResult(best, weights[best] / sum(weights.values()))
 
 
 class _MiniLM:

@@ -177,7 +177,8 @@ def _detail(light: Light, what: str) -> str:
     if not light.smooth:
         return f"{text}, though no part is empty."
     if len(light.smooth) > 3:
-        return f"{text}, while {amount(len(light.smooth))} of the nine parts of the picture are nearly empty."
+        empty = f"{amount(len(light.smooth))} of the nine parts of the picture"
+        return f"{text}, while {empty} are nearly empty."
     verb = "is" if len(light.smooth) == 1 else "are"
     empty = joined([_cell(cell) for cell in light.smooth])
     return f"{text}, while the {empty} {verb} nearly empty."
