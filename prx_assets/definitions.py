@@ -55,15 +55,27 @@ _IDENTITIES: Mapping[str, Callable[[Settings], StageSpec]] = {
 }
 
 
-def build(home: Path, settings: Settings) -> dg.Definitions:
+def ray_jobs(home: Path, settings: Settings, *, stop_on_interrupt: bool = False) -> RayJobs:
+    """Returns where jobs run; `stop_on_interrupt` is for Ctrl-C at a command line."""
+    ray = settings.ray
+    return RayJobs(
+        backend=ray.backend,
+        home=str(home),
+        address=ray.address,
+        token_path=ray.token_path,
+        stop_on_interrupt=stop_on_interrupt,
+    )
+
+
+def build(home: Path, settings: Settings, *, stop_on_interrupt: bool = False) -> dg.Definitions:
     """Returns the code location of one PRX_HOME.
 
     Args:
         home: PRX_HOME, absolute.
         settings: Decide lanes, code versions, executor and where jobs run. What a run writes is
             decided by the files as they are when it starts.
+        stop_on_interrupt: Whether Ctrl-C stops the job at hand.
     """
-    ray = settings.ray
     return dg.Definitions(
         assets=[
             source_files,
@@ -75,12 +87,7 @@ def build(home: Path, settings: Settings) -> dg.Definitions:
         sensors=[source_files_sensor, *lanes(settings)],
         resources={
             "platform": Platform(home=str(home)),
-            "ray_jobs": RayJobs(
-                backend=ray.backend,
-                home=str(home),
-                address=ray.address,
-                token_path=ray.token_path,
-            ),
+            "ray_jobs": ray_jobs(home, settings, stop_on_interrupt=stop_on_interrupt),
         },
         executor=dg.in_process_executor
         if settings.executor == "in_process"

@@ -288,5 +288,6 @@ OVERRIDABLE: dict[str, tuple[str, ...]] = {
     "labels": tuple(sorted(LabelSettings.model_fields.keys() - {"engine", "python"})),
     "hashes": ("flat_std",),
     "export": ("quality",),
+    "chunk_rows": tuple(ChunkRows.model_fields),
 }
 """What a manifest may override: identity, but not the engine, whose lane belongs to the asset."""

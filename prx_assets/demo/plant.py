@@ -24,16 +24,35 @@ _MTIME = 1_700_000_000
 _EXIF_ORIENTATION = 0x0112
 _ROTATED_90_CLOCKWISE = 6
 
-SNAPSHOTS = (
-    "bridge-cables dragonfly fig-in-bowl paint-brushes picos-trail sunrise-thumb ridge-panorama "
-    "two-spaniels wall-clock clock-detail"
-).split()
-ARCHIVE = (
-    "autumn-hills bark dandelion-portrait dandelions forest-stream waterfall-tall wine-and-drum"
-).split()
-CRAWL = (
-    "budgie-and-lamps nuthatch snow-peaks-wide spaniel-portrait summit-sunrise fig-close-up"
-).split()
+SNAPSHOTS = [
+    "bridge-cables",
+    "dragonfly",
+    "fig-in-bowl",
+    "paint-brushes",
+    "picos-trail",
+    "sunrise-thumb",
+    "ridge-panorama",
+    "two-spaniels",
+    "wall-clock",
+    "clock-detail",
+]
+ARCHIVE = [
+    "autumn-hills",
+    "bark",
+    "dandelion-portrait",
+    "dandelions",
+    "forest-stream",
+    "waterfall-tall",
+    "wine-and-drum",
+]
+CRAWL = [
+    "budgie-and-lamps",
+    "nuthatch",
+    "snow-peaks-wide",
+    "spaniel-portrait",
+    "summit-sunrise",
+    "fig-close-up",
+]
 
 
 @dataclass(frozen=True)

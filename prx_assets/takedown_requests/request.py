@@ -1,0 +1,71 @@
+"""Recording take-downs: find the images, write the table, tell Dagster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from prx_resources import lance_table, takedowns
+from prx_resources.catalog import Catalog
+from prx_resources.contract import check_source_name
+from prx_resources.errors import UnknownError
+from prx_resources.lake import Lake
+from prx_resources.takedowns import Takedown
+
+if TYPE_CHECKING:
+    import dagster as dg
+
+_COLUMNS = ["image_id", "content_sha256", "phash", "signature", "phash_flat"]
+
+
+def request_takedowns(
+    lake: Lake, image_ids: Sequence[str], reason: str, instance: dg.DagsterInstance
+) -> tuple[list[Takedown], int]:
+    """Records a request for each image, or for none of them.
+
+    Args:
+        lake: The lake.
+        image_ids: `<source>/<key>` each.
+        reason: Kept with the requests, for people.
+        instance: Told the table's new digest, so that skip-lists follow.
+
+    Returns:
+        The requests, and how many of them are new.
+
+    Raises:
+        UnknownError: One of the images isn't in its source's table.
+        RefusedError: One of the ids names no possible source.
+    """
+    found = [_find(lake, image_id, reason) for image_id in dict.fromkeys(image_ids)]
+    new = takedowns.put(lake.takedowns_uri, found)
+    from prx_assets.takedown_requests.asset import report_takedowns
+
+    report_takedowns(instance, takedowns.digest(lake.takedowns_uri))
+    return found, new
+
+
+def _find(lake: Lake, image_id: str, reason: str) -> Takedown:
+    source, _, key = image_id.partition("/")
+    check_source_name(source)
+    Catalog(lake).load(source)
+    # The latest version, not the published one: a row may be asked for before its stage is done.
+    ds = lance_table.open_latest(lake.images_uri(source))
+    rows: list[dict[str, Any]] = ds.to_table(
+        columns=_COLUMNS, filter=lance_table.is_in("image_id", [image_id])
+    ).to_pylist()
+    if not key or not rows:
+        raise UnknownError(
+            f"no image {image_id!r}",
+            where=lake.images_uri(source),
+            fix="copy the id from the table or a training sample: <source>/<key>",
+        )
+    row = rows[0]
+    flat = row["phash_flat"] is not False
+    return Takedown(
+        image_id=image_id,
+        source=source,
+        content_sha256=row["content_sha256"],
+        phash=None if flat else row["phash"],
+        signature=None if flat else row["signature"],
+        reason=reason,
+    )
