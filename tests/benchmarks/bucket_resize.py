@@ -9,6 +9,7 @@ import io
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -84,11 +85,9 @@ def main() -> None:
         bucket = assign(*size)
         assert bucket is not None
         width, height = target or (bucket.width, bucket.height)
-        data = mosaic(*size)
-        peer, own = rates(
-            [lambda d=data: plain_pillow(d, width, height), lambda d=data: ours(d, width, height)]
-        )
-        quality = psnr(plain_pillow(data, width, height), ours(data, width, height))
+        task = (mosaic(*size), width, height)
+        peer, own = rates([partial(plain_pillow, *task), partial(ours, *task)])
+        quality = psnr(plain_pillow(*task), ours(*task))
         print(
             f"{what:32} {width}x{height:<5} {peer:8.1f} {own:8.1f} {own / peer:6.2f} {quality:6.1f}"
         )
