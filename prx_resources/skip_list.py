@@ -276,15 +276,13 @@ def describe_change(old: SkipList, new: SkipList) -> str:
         hidden += len(np.setdiff1d(now, was, assume_unique=True))
         shown += len(np.setdiff1d(was, now, assume_unique=True))
     parts = [
-        f"{hidden} samples newly skipped" if hidden else "",
-        f"{shown} samples no longer skipped" if shown else "",
-        _count(after.keys() - before.keys(), "added"),
-        _count(before.keys() - after.keys(), "gone"),
+        _count(hidden, "sample", "newly skipped"),
+        _count(shown, "sample", "no longer skipped"),
+        _count(len(after.keys() - before.keys()), "shard", "added"),
+        _count(len(before.keys() - after.keys()), "shard", "gone"),
     ]
     return ", ".join(part for part in parts if part) or "the same samples"
 
 
-def _count(places: set[tuple[str, str]], word: str) -> str:
-    if not places:
-        return ""
-    return f"{len(places)} shard{'s' if len(places) > 1 else ''} {word}"
+def _count(number: int, noun: str, what: str) -> str:
+    return f"{number} {noun}{'s' if number > 1 else ''} {what}" if number else ""

@@ -1,8 +1,8 @@
 """From kept samples per leaf to streams that all fill their batches. Pure.
 
 Streaming's `device_per_stream` batching raises on a stream that can't fill one device batch on
-every node, so small leaves of one bucket are pooled over their sources, and what even that doesn't
-fill is left out and reported.
+every node, or whose share of the shuffle block is less than one sample. So small leaves of one
+bucket are pooled over their sources, and what even that doesn't fill is left out and reported.
 """
 
 from __future__ import annotations
@@ -61,11 +61,12 @@ class Plan:
 
 
 def plan(leaves: Iterable[Leaf], batch_size: int, canonical_nodes: int) -> Plan:
-    """Groups leaves into streams of at least one device batch per canonical node."""
-    least = batch_size * canonical_nodes
+    """Groups leaves into streams that Streaming takes."""
+    leaves = sorted(leaves, key=lambda leaf: leaf.name)
+    least = _least_samples(batch_size, canonical_nodes, sum(leaf.drawn for leaf in leaves))
     buckets: dict[tuple[int, str], list[Leaf]] = defaultdict(list)
     empty, left_out = [], {}
-    for leaf in sorted(leaves, key=lambda leaf: leaf.name):
+    for leaf in leaves:
         if leaf.kept:
             buckets[leaf.bucket].append(leaf)
         else:
@@ -80,6 +81,13 @@ def plan(leaves: Iterable[Leaf], batch_size: int, canonical_nodes: int) -> Plan:
             else:
                 left_out.update({leaf.name: leaf.kept for leaf in group})
     return Plan(tuple(streams), tuple(empty), left_out)
+
+
+def _least_samples(batch_size: int, canonical_nodes: int, total: float) -> int:
+    """Samples below which Streaming refuses a stream of a data set that draws `total`."""
+    # A shuffled stream gets its share of the shuffle block, which must not round to nothing.
+    shuffle_block = max(4_000_000 // canonical_nodes, 1 << 18)
+    return max(batch_size * canonical_nodes, int(total / shuffle_block) + 1)
 
 
 def _groups(leaves: list[Leaf], least: int) -> list[list[Leaf]]:
