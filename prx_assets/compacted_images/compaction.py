@@ -69,17 +69,24 @@ def choose(fragments: Sequence[Fragment], target_rows: int, max_deleted: float) 
 
 def plan(ds: lance.LanceDataset, max_deleted: float) -> list[CompactionTask]:
     """Returns the rewriting that is worth its bytes; empty if none is."""
-    fragments, target = sizes(ds), target_fragment_rows(ds)
-    chosen = choose(fragments, target, max_deleted)
+    fragments, target = {part.id: part for part in sizes(ds)}, target_fragment_rows(ds)
+    chosen = choose(list(fragments.values()), target, max_deleted)
     if not chosen:
         return []
     options = {
         "target_rows_per_fragment": target,
         "materialize_deletions_threshold": max_deleted,
-        "excluded_fragment_ids": [part.id for part in fragments if part.id not in chosen],
+        "excluded_fragment_ids": [number for number in fragments if number not in chosen],
         "batch_size": _batch_rows(ds),
     }
-    return list(Compaction.plan(ds, options).tasks)
+
+    # Lance joins neighbours only, and only if the same indexes cover them; what is left of a ripe
+    # set may be too little to be worth it.
+    def worth(task: CompactionTask) -> bool:
+        parts = [fragments[part.id] for part in task.fragments]
+        return bool(choose(parts, target, max_deleted))
+
+    return [task for task in Compaction.plan(ds, options).tasks if worth(task)]
 
 
 def compact(
@@ -94,7 +101,7 @@ def compact(
     results = execute(ds, tasks)
     live = {part.id: part.live for part in sizes(ds)}
     before = sum(live[part.id] for result in results for part in result.original_fragments)
-    after = sum(part.num_rows for result in results for part in result.new_fragments)
+    after: int = sum(part.num_rows for result in results for part in result.new_fragments)
     if before != after:
         raise InvariantError(
             f"compaction turned {before} rows into {after}; nothing was committed",

@@ -42,6 +42,8 @@ def work(job: Job) -> JobResult:
     uri = lake.images_uri(job.spec.source)
     open_published(uri)
     with lease(lake.store, f"images/{job.spec.source}", job.id, wait_s=_WAIT_S) as held:
+        # First, since Lance doesn't join fragments that an index covers with ones it doesn't.
+        _index(uri, held)
         before = open_latest(uri)
         tasks = plan(before, spec.max_deleted)
         live = {part.id: part.live for part in sizes(before)}
@@ -52,7 +54,6 @@ def work(job: Job) -> JobResult:
         if tasks:
             compact(before, tasks, on_ray if len(tasks) > 1 else inline, held)
             job.progress(due, due)
-        _index(uri, held)
         after = open_latest(uri)
         versions = (ingest_data_version(before), ingest_data_version(after))
         if versions[0] != versions[1]:
