@@ -53,6 +53,10 @@ class Lake:
         """Returns the prefix of the notes on source files that yielded no row."""
         return f"ledger/{source}"
 
+    def profile_key(self, source: str, data_version: str) -> str:
+        """Returns the key of what is known of a source's rows at one data version."""
+        return f"profiles/{source}/{data_version}.json"
+
     def mds_prefix(self, source: str, export_fp: str) -> str:
         """Returns the prefix of a source's export: `<level>/<ar>/` leaves lie below it."""
         return f"mds/{source}/{export_fp}"
