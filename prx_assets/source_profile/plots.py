@@ -28,6 +28,7 @@ MOST_BYTES = 60_000
 """A picture's data URI stays under this, since it lies in the event log."""
 
 _BLUE, _RED, _GRAY = "#2b6cb0", "#c53030", "#4a5568"
+_PAPER = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
 
 
 def shapes(profile: Profile) -> str:
@@ -35,19 +36,20 @@ def shapes(profile: Profile) -> str:
     figure, axes = _axes(1, (6.4, 4.4))
     plot = axes[0]
     counts = np.where(profile.shapes.T > 0, profile.shapes.T, np.nan)
-    norm = LogNorm(1, max(2, int(profile.shapes.max())))
+    norm = LogNorm(1, max(10, int(profile.shapes.max())))
     mesh = plot.pcolormesh(SIDE_EDGES, ASPECT_EDGES, counts, cmap="viridis_r", norm=norm)
-    figure.colorbar(mesh, ax=plot, label="images")
+    bar = figure.colorbar(mesh, ax=plot, label="images", format="{x:,.0f}")
+    bar.ax.tick_params(labelsize=8, colors=_GRAY)
     plot.set(xscale="log", yscale="log", xlim=(64, 8192), ylim=(0.2, 5))
     low, high = 1 / MAX_ASPECT, MAX_ASPECT
     cut = MIN_PIXELS**0.5
     plot.plot([8192, cut, cut, 8192], [low, low, high, high], color=_RED, lw=1.6)
-    plot.text(cut * 1.05, high * 1.07, "used inside this line", color=_RED, fontsize=8)
+    plot.text(cut * 1.05, high * 1.1, "used inside this line", color=_RED, fontsize=8, bbox=_PAPER)
     for level in LEVELS:
         side = min_pixels(level) ** 0.5
         if level > LEVELS[0]:
             plot.plot([side, side], [low, high], color=_RED, lw=0.8, ls=":")
-        plot.text(side * 1.05, low * 1.07, str(level), color=_RED, fontsize=7)
+        plot.text(side * 1.05, low * 1.1, str(level), color=_RED, fontsize=7, bbox=_PAPER)
     _ticks(plot, "x", [64, 128, 256, 512, 1024, 2048, 4096, 8192])
     _ticks(plot, "y", [0.25, 0.5, 1, 2, 4])
     plot.set(xlabel="resolution: √(width · height) in pixels", ylabel="width / height")
@@ -81,6 +83,7 @@ def files(profile: Profile) -> str:
     _histogram(axes[1], profile.qualities, np.arange(102) - 0.5, "JPEG quality", "estimate")
     axes[1].set(xscale="linear", xlim=(0, 100))
     _histogram(axes[2], profile.caption_lengths, CAPTION_EDGES, "Original captions", "characters")
+    axes[2].set_xlim(1, 10_000)
     _ticks(axes[2], "x", [1, 10, 100, 1000, 10_000])
     return _markdown(figure, "File sizes, JPEG quality, caption lengths")
 
