@@ -54,7 +54,7 @@ class LabelCompute:
         return pa.Table.from_pylist([vars(label) for label in labels], schema=_SCHEMA)
 
     def label(self, captions: Sequence[str]) -> list[Label]:
-        """Returns one label per caption. Never raises for a caption.
+        """Returns one label per caption: needs no lake. Never raises for a caption.
 
         Raises:
             EngineError: The engine died.
@@ -88,8 +88,3 @@ class LabelCompute:
         text = " ".join(error.encode("utf-8", "replace").decode().split())
         reason = text if ": " in text else f"engine: {text}"
         return Label(None, None, model, reason[:_DETAIL_LENGTH])
-
-
-def label_caption(caption: str, spec: CaptionLabelsSpec) -> Label:
-    """Labels one caption, without a lake: for `prx try`."""
-    return LabelCompute(spec).label([caption])[0]

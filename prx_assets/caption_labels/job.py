@@ -9,6 +9,7 @@ new caption makes its label due again.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -21,7 +22,8 @@ from prx_assets.runtime import Job, run_job
 from prx_resources import lance_table
 from prx_resources.column_stage import ColumnStage, Pool, run
 from prx_resources.columns import CAPTION_LABELS
-from prx_resources.contract import JobResult, Meta
+from prx_resources.contract import JobResult, Json, Meta
+from prx_resources.cost import check_cost
 from prx_resources.lake import Lake
 from prx_resources.untrusted import harmless
 
@@ -46,17 +48,25 @@ def work(job: Job, *, pool: Pool | None = None) -> JobResult:
     """
     spec = CaptionLabelsSpec(**job.spec.params)
     tuning = job.spec.tuning
+    check_cost(job, LABELLED)
     result = run(
         job,
         LABELLED,
         partial(LabelCompute, spec, int(tuning.get("batch_size") or DEFAULT_BATCH)),
         workers=tuning.get("workers"),
         pool=pool,
-        seconds_per_row=SECONDS_PER_ROW.get(spec.engine),
+        seconds_per_row=_seconds_per_row(spec.engine, tuning),
         identity=f"{spec.engine}/{spec.model}@{spec.revision}" if spec.model else spec.engine,
     )
     table = lance_table.open_published(Lake(job.spec.lake).images_uri(job.spec.source))
     return replace(result, metadata={**result.metadata, **report(table)})
+
+
+def _seconds_per_row(engine: str, tuning: Mapping[str, Json]) -> float | None:
+    if tuning.get("rows_per_second"):
+        return 1 / float(tuning["rows_per_second"])
+    one_core = SECONDS_PER_ROW.get(engine)
+    return None if one_core is None else one_core / (tuning.get("workers") or 1)
 
 
 def report(ds: lance.LanceDataset) -> dict[str, Meta]:

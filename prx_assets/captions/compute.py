@@ -50,7 +50,7 @@ class CaptionCompute:
         return pa.Table.from_pylist([vars(caption) for caption in captions], schema=_SCHEMA)
 
     def caption(self, files: Sequence[bytes | None]) -> list[Caption]:
-        """Returns one caption per image file. Never raises for a file.
+        """Returns one caption per image file: needs no lake. Never raises for a file.
 
         Raises:
             EngineError: The engine died.
@@ -113,8 +113,3 @@ def _one_line(error: str) -> str:
     text = " ".join(error.encode("utf-8", "replace").decode().split())
     reason = text if ": " in text else f"engine: {text}"
     return reason[:_DETAIL_LENGTH]
-
-
-def caption_image(data: bytes, spec: CaptionsSpec) -> Caption:
-    """Captions one image file, without a lake: for `prx try`."""
-    return CaptionCompute(spec).caption([data])[0]

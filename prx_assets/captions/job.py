@@ -12,6 +12,7 @@ where this one stopped.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -23,7 +24,8 @@ from prx_assets.runtime import Job, run_job
 from prx_resources import lance_table
 from prx_resources.column_stage import ColumnStage, Pool, run
 from prx_resources.columns import CAPTIONS
-from prx_resources.contract import JobResult
+from prx_resources.contract import JobResult, Json
+from prx_resources.cost import check_cost
 from prx_resources.lake import Lake
 
 CAPTIONED = ColumnStage(group=CAPTIONS, reads=("image",), where=ELIGIBLE)
@@ -44,13 +46,14 @@ def work(job: Job, *, pool: Pool | None = None) -> JobResult:
     """
     spec = CaptionsSpec(**job.spec.params)
     tuning = job.spec.tuning
+    check_cost(job, CAPTIONED)
     result = run(
         job,
         CAPTIONED,
         partial(CaptionCompute, spec, int(tuning.get("batch_size") or DEFAULT_BATCH)),
         workers=tuning.get("workers"),
         pool=pool,
-        seconds_per_row=SECONDS_PER_ROW.get(spec.engine),
+        seconds_per_row=_seconds_per_row(spec.engine, tuning),
         identity=identity(spec),
     )
     table = lance_table.open_published(Lake(job.spec.lake).images_uri(job.spec.source))
@@ -58,6 +61,13 @@ def work(job: Job, *, pool: Pool | None = None) -> JobResult:
     return replace(
         result, metadata={**result.metadata, **metadata}, checks=(*result.checks, *checks)
     )
+
+
+def _seconds_per_row(engine: str, tuning: Mapping[str, Json]) -> float | None:
+    if tuning.get("rows_per_second"):
+        return 1 / float(tuning["rows_per_second"])
+    one_core = SECONDS_PER_ROW.get(engine)
+    return None if one_core is None else one_core / (tuning.get("workers") or 1)
 
 
 def identity(spec: CaptionsSpec) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
-from prx_assets.caption_labels.compute import LabelCompute, label_caption
+from prx_assets.caption_labels.compute import LabelCompute
 from prx_assets.caption_labels.engine import LabelResult
 from prx_assets.caption_labels.spec import CaptionLabelsSpec
 from prx_resources.columns import CAPTION_LABELS
@@ -79,13 +79,13 @@ def test_the_columns_are_the_group_without_what_the_driver_fills() -> None:
 def test_the_rules_are_known_in_advance_and_say_that_they_are_for_tests(
     caption: str, label: str
 ) -> None:
-    found = label_caption(caption, RULES)
+    (found,) = LabelCompute(RULES).label([caption])
     assert (found.label, found.label_confidence) == (label, 1.0)
     assert found.label_model == "test-rules/1 (for tests only, not a classifier)"
 
 
 def test_the_built_in_model_says_what_it_is() -> None:
-    found = label_caption("A dog on a beach.", CaptionLabelsSpec())
+    (found,) = LabelCompute(CaptionLabelsSpec()).label(["A dog on a beach."])
     assert found.label == "visual"
     assert found.label_model is not None
     assert "MiniLM" in found.label_model

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from prx_assets.captions.compute import CaptionCompute, caption_image, shrink
+from prx_assets.captions.compute import CaptionCompute, shrink
 from prx_assets.captions.engine import CaptionResult
 from prx_assets.captions.spec import CaptionsSpec
 from prx_resources.columns import CAPTIONS
@@ -159,12 +159,12 @@ def test_shrinking_keeps_the_shape_and_never_enlarges() -> None:
     assert shrink(Image.new("RGB", (5000, 1)), 100).size == (707, 1)
 
 
-def test_one_image_is_captioned_without_a_lake() -> None:
-    found = caption_image(png("blue", (500, 400)), CaptionsSpec())
+def test_files_are_captioned_without_a_lake() -> None:
+    found, bad = CaptionCompute(CaptionsSpec()).caption([png("blue", (500, 400)), b"junk"])
     assert found.caption is not None
     assert "Blue covers almost all" in found.caption
     assert found.caption_error is None
-    assert caption_image(b"junk", CaptionsSpec()).caption is None
+    assert bad.caption is None
 
 
 def test_an_unknown_engine_is_refused() -> None:
