@@ -92,7 +92,7 @@ def _search(kind: str, root: Path, glob: str) -> list[SourceFile]:
     return found
 
 
-def listing_digest(files: Iterable[SourceFile]) -> str:
+def digest(files: Iterable[SourceFile]) -> str:
     """Returns the data version of a listing: 16 hex digits over paths and fingerprints."""
     total = hashlib.sha256()
     for file in sorted(files):

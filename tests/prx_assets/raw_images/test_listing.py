@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from prx_assets.raw_images.listing import current_fp, list_files, listing_digest, local_path
+from prx_assets.raw_images.listing import current_fp, digest, list_files, local_path
 from prx_resources.errors import ManifestError, SourceReadError
 
 
@@ -67,7 +67,7 @@ def test_the_digest_follows_files_and_their_sidecars(tmp_path: Path) -> None:
     touch(tmp_path, "a.jpg", "b.jpg", "a.txt")
 
     def now() -> str:
-        return listing_digest(list_files("folder", str(tmp_path), "**/*"))
+        return digest(list_files("folder", str(tmp_path), "**/*"))
 
     seen = [now()]
     assert now() == seen[0]
