@@ -22,13 +22,17 @@ from lance.commit import CommitConflictError
 from lance.file import LanceFileReader, LanceFileWriter
 from lance.fragment import DataFile, FragmentMetadata, LanceFragment
 
-from prx_resources.columns import STAGE_GROUPS, ColumnGroup
+from prx_resources.columns import SET_ASIDE_FIELDS, STAGE_GROUPS, ColumnGroup
 from prx_resources.contract import text_digest
 from prx_resources.errors import ConflictError, InvariantError
 from prx_resources.lance_schema import STORAGE_VERSION, check_writer
 from prx_resources.lease import Lease
 
 _ATTEMPTS = 20
+WHOLE_GROUPS = (
+    tuple(field.name for field in SET_ASIDE_FIELDS),
+    *(group.names for group in STAGE_GROUPS.values()),
+)
 _KEY = ("image_id", "content_sha256")
 Operation = Any
 """A `lance.LanceOperation`; Lance ships without types that mypy could follow."""
@@ -57,8 +61,7 @@ def replace_rows(uri: str, delete_where: str, fragments: Sequence[str], lease: L
     """
 
     def build(ds: lance.LanceDataset) -> Operation:
-        names = [field.name for group in STAGE_GROUPS.values() for field in group.fields]
-        kept = [name for name in names if name in ds.schema.names]
+        kept = [name for group in STAGE_GROUPS.values() for name in group.names]
         old = ds.to_table(columns=[*_KEY, *kept, "_rowaddr"], filter=delete_where)
         removed, updated = [], []
         for number in np.unique(_fragment_ids(old["_rowaddr"])):
@@ -69,7 +72,7 @@ def replace_rows(uri: str, delete_where: str, fragments: Sequence[str], lease: L
                 updated.append(getattr(left, "metadata", left))
         new = [FragmentMetadata.from_json(text) for text in fragments]
         for fragment in new:
-            _carry_over(uri, ds, fragment, old, kept)
+            _carry_over(uri, ds, fragment, old)
         if not removed and not updated and not new:
             return None
         return lance.LanceOperation.Update(
@@ -86,7 +89,9 @@ def commit_columns(
 
     Args:
         uri: The table.
-        group: The columns to write: a stage's group or names such as `set_aside`.
+        group: The columns to write: a stage's group or the `set_aside` ones. Lance replaces
+            columns only if all of them stand in one data file or in none, so what belongs together
+            is always written together.
         values: `_rowid` (uint64), `content_sha256`, and every column to write. A row whose
             `_rowid` is gone, whose `content_sha256` differs from the table's, or (groups with an
             `input`) whose input digest isn't that of the table's text is passed over; of several
@@ -161,7 +166,13 @@ def bind(ds: lance.LanceDataset, group: ColumnGroup | Sequence[str], values: pa.
 
 
 def _names(group: ColumnGroup | Sequence[str]) -> tuple[str, ...]:
-    return group.names if isinstance(group, ColumnGroup) else tuple(group)
+    names = group.names if isinstance(group, ColumnGroup) else tuple(group)
+    if set(names) not in [set(whole) for whole in WHOLE_GROUPS]:
+        raise InvariantError(
+            f"{', '.join(names)} is not a whole group of columns",
+            fix=f"write one of these together: {'; '.join(map(', '.join, WHOLE_GROUPS))}",
+        )
+    return names
 
 
 def digests(texts: pa.ChunkedArray) -> pa.Array:
@@ -216,10 +227,14 @@ def _merged(
         )
 
 
+def _field_ids(ds: lance.LanceDataset) -> dict[str, int]:
+    return {field.name(): field.id() for field in ds.lance_schema.fields()}
+
+
 def _write_columns(
     uri: str, ds: lance.LanceDataset, names: Sequence[str], batches: Iterable[pa.RecordBatch]
 ) -> DataFile:
-    ids = {field.name(): field.id() for field in ds.lance_schema.fields()}
+    ids = _field_ids(ds)
     schema = pa.schema([ds.schema.field(name) for name in names])
     path = f"{uuid.uuid4().hex}.lance"
     with LanceFileWriter(f"{uri}/data/{path}", schema, version=STORAGE_VERSION) as writer:
@@ -237,24 +252,17 @@ def _write_columns(
 
 
 def _carry_over(
-    uri: str,
-    ds: lance.LanceDataset,
-    fragment: FragmentMetadata,
-    old: pa.Table,
-    names: Sequence[str],
+    uri: str, ds: lance.LanceDataset, fragment: FragmentMetadata, old: pa.Table
 ) -> None:
-    """Adds a data file with the stage columns of the rows that `fragment`'s rows replace."""
+    """Adds data files with the stage columns of the rows that `fragment`'s rows replace."""
     path = f"{uri}/data/{fragment.files[0].path}"
     new = LanceFileReader(path, columns=list(_KEY)).read_all().to_table()
     # A row that was never downloaded has no hash: such rows don't stand for each other.
     at = pc.index_in(_keys(new), value_set=_keys(old), skip_nulls=True)
-    if at.null_count == len(at):
-        return
-    carried = old.select(list(names)).take(at)
-    used = [name for name in names if carried[name].null_count < carried.num_rows]
-    if used:
-        file = _write_columns(uri, ds, used, carried.select(used).combine_chunks().to_batches())
-        fragment.files.append(file)
+    for group in STAGE_GROUPS.values():
+        carried = old.select(group.names).take(at).combine_chunks()
+        if carried[group.fp].null_count < carried.num_rows:
+            fragment.files.append(_write_columns(uri, ds, group.names, carried.to_batches()))
 
 
 def _keys(rows: pa.Table) -> pa.Array:

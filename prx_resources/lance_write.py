@@ -8,15 +8,17 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 from lance.fragment import write_fragments
 
+from prx_resources.columns import STAGE_GROUPS
+
 
 def write_fragment(uri: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> list[str]:
     """Writes rows as fragments that no version of the table shows yet.
 
     Args:
         uri: The table, which exists.
-        schema: `image_schema(...)`; `batches` may leave out `set_aside` and stage columns.
-        batches: The rows, all with the same columns. `image` may be plain binary: it is stored as
-            blob v2.
+        schema: `image_schema(...)`.
+        batches: The rows, all with the same columns; nullable ones may be left out. `image` may be
+            plain binary: it is stored as blob v2.
 
     Returns:
         Fragments as JSON, for `commit_append` or `replace_rows`.
@@ -25,7 +27,15 @@ def write_fragment(uri: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch
     first = next(source, None)
     if first is None:
         return []
-    present = pa.schema([field for field in schema if field.name in first.schema.names])
+    # A stage's columns stay out of the files until it writes them; but columns that are written
+    # together later must stand together from the start.
+    absent = {
+        name
+        for group in STAGE_GROUPS.values()
+        if not set(group.names) & set(first.schema.names)
+        for name in group.names
+    }
+    present = pa.schema([field for field in schema if field.name not in absent])
 
     def cast() -> Iterator[pa.RecordBatch]:
         yield _as(first, present)
@@ -40,6 +50,9 @@ def write_fragment(uri: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch
 def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     columns = []
     for field in schema:
+        if field.name not in batch.schema.names:
+            columns.append(pa.nulls(batch.num_rows, field.type))
+            continue
         column = batch.column(batch.schema.get_field_index(field.name))
         if field.name == "image" and not isinstance(column.type, pa.BaseExtensionType):
             column = _blobs(column, field.type)
