@@ -32,7 +32,7 @@ LABELLED = ColumnStage(
 )
 """Rows that have a caption and are still in use."""
 
-SECONDS_PER_ROW = {"minilm": 0.02}
+SECONDS_PER_ROW = {"minilm": 0.06}
 """One core's time for a caption of 150 words, by built-in engine; for the estimate only."""
 
 DEFAULT_BATCH = 256

@@ -122,7 +122,11 @@ def _light(light: Light) -> str:
         light.contrast, (0.12, "low"), (0.2, "moderate"), (0.28, "high"), (1, "very high")
     )
     level = one_of(
-        light.brightness, (0.25, "dim"), (0.45, "subdued"), (0.65, "even"), (1, "bright")
+        light.brightness,
+        (0.25, "dim"),
+        (0.45, "subdued"),
+        (0.65, "of medium strength"),
+        (1, "bright"),
     )
     text = f"The light is {level} with {contrast} contrast"
     ends = [
