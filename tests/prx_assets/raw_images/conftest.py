@@ -23,10 +23,10 @@ DEFAULT_GLOBS = {"folder": "**/*", "parquet": "**/*.parquet", "webdataset": "**/
 
 
 def picture(seed: int, side: int = 16, kind: str = "JPEG") -> bytes:
-    """Returns an image whose content depends on `seed`."""
+    """Returns a decodable image; another seed, other bytes."""
     buffer = io.BytesIO()
-    Image.new("RGB", (side, side), (seed % 256, seed // 256 % 256, 77)).save(buffer, kind)
-    return buffer.getvalue()
+    Image.new("RGB", (side, side), (40, 90, 160)).save(buffer, kind)
+    return buffer.getvalue() + seed.to_bytes(4, "big")
 
 
 class Source:
