@@ -43,7 +43,7 @@ for command in (demo, dev, doctor, source, materialize, status, try_images, take
 
 def main() -> None:
     """Runs `prx` and exits: 0 fine, 1 failed, 2 usage, 3 refused."""
-    sys.exit(run(_options_first(sys.argv[1:])))
+    sys.exit(run(options_first(sys.argv[1:])))
 
 
 def run(arguments: list[str]) -> int:
@@ -80,7 +80,18 @@ def _from_os(error: OSError) -> PrxError:
     return PrxError(reason, where=place, fix="check that path and its permissions")
 
 
-def _options_first(arguments: list[str]) -> list[str]:
-    """Lets the group's flags stand anywhere, as people type them: `prx status --json`."""
-    flags = [word for word in arguments if word in ("--json", "--debug")]
-    return [*flags, *(word for word in arguments if word not in ("--json", "--debug"))]
+def options_first(arguments: list[str]) -> list[str]:
+    """Lets the group's options stand anywhere, as people type them: `prx status --json`."""
+    first: list[str] = []
+    rest: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        if word == "--":
+            rest += [word, *words]
+        elif word in ("--json", "--debug") or word.startswith("--home="):
+            first.append(word)
+        elif word == "--home":
+            first += [word, *(value for value in [next(words, None)] if value is not None)]
+        else:
+            rest.append(word)
+    return [*first, *rest]
