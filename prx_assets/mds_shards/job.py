@@ -83,7 +83,7 @@ def work(job: Job, *, pool: Pool | None = None) -> JobResult:
         if plans:
             used = pool or RayPool(job.connect_ray, workers)
             _export(job, spec, lake, plans, ds.version, used)
-        _clean(job, lake)
+        _clean(job, lake, [plan.leaf for plan in plans])
     return result(lake, job.spec.source, job.spec.row_fp, spec.quality, census, due)
 
 
@@ -182,9 +182,10 @@ def _repair_indexes(job: Job, lake: Lake) -> None:
                 mds_parts.write_merged_index(lake.store, leaf, held)
 
 
-def _clean(job: Job, lake: Lake) -> None:
-    """Removes what crashed runs began and no run can go on with."""
-    for leaf in mds_tree.live_leaves(lake.store, job.spec.source, job.spec.row_fp):
+def _clean(job: Job, lake: Lake, planned: Sequence[mds_tree.Leaf]) -> None:
+    """Removes what crashed runs began and no run can go on with, and this run's own notes."""
+    live = mds_tree.live_leaves(lake.store, job.spec.source, job.spec.row_fp)
+    for leaf in {leaf.prefix: leaf for leaf in (*planned, *live)}.values():
         if mds_parts.has_leftovers(lake.store, leaf):
             with lease(lake.store, mds_parts.leaf_lease_name(leaf), job.id) as held:
                 mds_parts.remove_leftovers(lake.store, leaf, held)

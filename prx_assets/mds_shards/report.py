@@ -141,8 +141,8 @@ def _bucket_images(lake: Lake, leaves: list[Leaf], quality: int) -> CheckOutcome
     return CheckOutcome(
         "bucket_images",
         not wrong,
-        f"{len(leaves) - len(wrong)} of {len(leaves)} leaves: the first image of the newest part has"
-        f" the bucket's size, three channels and the tables of quality {quality}",
+        f"in {len(leaves) - len(wrong)} of {len(leaves)} leaves the first image of the newest part"
+        f" has the bucket's size, three channels and the tables of quality {quality}",
         metadata={"wrong": Meta(wrong[:20], "json")},
     )
 

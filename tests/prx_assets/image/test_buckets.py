@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prx_assets.image.buckets import LEVELS, Bucket, assign, assign_many, min_pixels, table
@@ -65,6 +65,7 @@ def test_the_middle_between_two_buckets_goes_to_the_narrower_one() -> None:
     assert assign(1501, 2800) == Bucket(2048, 1536, 2688)
 
 
+@settings(deadline=None)
 @given(usable)
 def test_the_bucket_is_the_nearest_by_width_over_height(size: tuple[int, int]) -> None:
     bucket = assign(*size)
@@ -74,6 +75,7 @@ def test_the_bucket_is_the_nearest_by_width_over_height(size: tuple[int, int]) -
     assert abs(ratio - bucket.ratio) == best
 
 
+@settings(deadline=None)
 @given(st.tuples(sides, sides))
 def test_the_level_is_the_largest_reached_by_growing_no_more_than_four_thirds(
     size: tuple[int, int],
@@ -85,6 +87,7 @@ def test_the_level_is_the_largest_reached_by_growing_no_more_than_four_thirds(
     assert (bucket.level if bucket else None) == (max(reached) if reached and fits else None)
 
 
+@settings(deadline=None)
 @given(usable)
 def test_no_image_is_stretched_by_more_than_a_fourteenth(size: tuple[int, int]) -> None:
     bucket = assign(*size)
@@ -99,6 +102,7 @@ def test_the_largest_stretch_is_reached() -> None:
     assert Fraction(1500, 2800) / bucket.ratio == Fraction(15, 14)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(sides, sides), max_size=30))
 def test_many_at_once_are_assigned_as_one_by_one(sizes: list[tuple[int, int]]) -> None:
     levels, indexes = assign_many([size[0] for size in sizes], [size[1] for size in sizes])

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import ray
+
+from prx_assets.mds_shards import pool
+from prx_assets.mds_shards.pool import RayPool
+from prx_resources.errors import InvariantError, StageError
+
+pytestmark = [
+    pytest.mark.ray,
+    # Ray leaves sockets and processes to the interpreter's end.
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Callable[[], object]]:
+    ray.init(address="local", num_cpus=2, include_dashboard=False, object_store_memory=100 << 20)
+    yield lambda: None
+    ray.shutdown()
+
+
+def contents(source: Any) -> dict[str, bytes]:
+    return {name: data for name, (_, data) in source.files().items()}
+
+
+def test_two_workers_write_what_one_process_writes(
+    source: Any, make_row: Callable[..., dict[str, Any]], tmp_path: Any, cluster: Any
+) -> None:
+    source.params["shard_bytes"] = 60_000
+    rows = [make_row(f"r{number}", 400 + number, 400) for number in range(5)]
+    other = type(source)(tmp_path / "other", dict(source.params))
+    other.root.mkdir()
+    for each in (source, other):
+        each.write(rows)
+    assert source.export(RayPool(cluster)).done == 5
+    other.export()
+    assert contents(source) == contents(other)
+
+
+def test_a_workers_own_error_arrives_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, cluster: Any
+) -> None:
+    def broken(task: Any) -> Any:
+        raise InvariantError("a shard is wrong", where="here", fix="that")
+
+    monkeypatch.setattr(pool, "write_slice", broken)
+    with pytest.raises(InvariantError, match="a shard is wrong") as caught:
+        list(RayPool(cluster).run([None]))  # type: ignore[list-item]
+    assert (caught.value.where, caught.value.fix) == ("here", "that")
+
+
+def test_any_other_error_is_a_stage_error_with_a_fix(
+    monkeypatch: pytest.MonkeyPatch, cluster: Any
+) -> None:
+    def broken(task: Any) -> Any:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(pool, "write_slice", broken)
+    with pytest.raises(StageError, match="OSError: no space left") as caught:
+        list(RayPool(cluster).run([None]))  # type: ignore[list-item]
+    assert "finished shards are kept" in caught.value.fix
