@@ -36,8 +36,8 @@ RAW_IMAGES = (
     ColumnDoc("source_file", "string", "File of the source, relative to its `uri`"),
     ColumnDoc("source_fp", "string", "Fingerprint of that file when it was read"),
     ColumnDoc("source_row", "int64", "Row or member within the file"),
-    ColumnDoc("image", "blob", "The image's bytes as the source holds them"),
     ColumnDoc("content_sha256", "string", "SHA-256 of the image's bytes"),
+    ColumnDoc("image", "blob", "The image's bytes as the source holds them"),
     ColumnDoc("format", "string", "Format found in the bytes, whatever the file is called"),
     ColumnDoc("mode", "string", "Colour mode before the conversion to RGB"),
     ColumnDoc("width", "int32", "Width after EXIF rotation"),
@@ -87,10 +87,23 @@ DUPLICATES = (
     ColumnDoc(
         "group",
         "string",
-        "Images of one group are copies",
+        "Shared by the copies of one image; null if there is no copy",
         (("perceptual_hashes", "phash"), ("perceptual_hashes", "signature")),
     ),
-    ColumnDoc("rank", "int32", "1 is the copy to keep", (("raw_images", "pixels"),)),
+    ColumnDoc("rank", "int32", "0 for the copy to keep", (("raw_images", "pixels"),)),
+    ColumnDoc("phash", "uint64", "The hash that was compared", (("perceptual_hashes", "phash"),)),
+    ColumnDoc(
+        "phash_flat",
+        "bool",
+        "Whether only equal files matched",
+        (("perceptual_hashes", "phash_flat"),),
+    ),
+    ColumnDoc(
+        "content_sha256",
+        "string",
+        "The file that was compared",
+        (("raw_images", "content_sha256"),),
+    ),
 )
 
 COLUMNS: dict[str, tuple[ColumnDoc, ...]] = {

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import dagster as dg
 
 from prx_assets.automation import CPU_LANE, PAID_LANE, cpu_stages, paid_stages
-from prx_assets.raw_images.listing import list_files, listing_digest
+from prx_assets.raw_images.listing import digest, list_files
 from prx_assets.source_files import report_source_files
 from prx_assets.stage_asset import Platform
 from prx_resources.catalog import Catalog
@@ -46,7 +46,7 @@ def source_files_sensor(context: dg.SensorEvaluationContext, platform: Platform)
             context.log.warning(f"{name}: {error}")
             failed.append(name)
             continue
-        if report_source_files(context.instance, name, listing_digest(files), len(files)):
+        if report_source_files(context.instance, name, digest(files), len(files)):
             changed.append(name)
     parts = [f"{listed} of {len(names)} sources listed", f"changed: {', '.join(changed) or 'none'}"]
     if failed:

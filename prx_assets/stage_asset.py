@@ -198,13 +198,13 @@ def run_stage(
 
     Args:
         context: The step.
-        config: What the launchpad says; its tuning wins over `tuning`.
+        config: What the launchpad says.
         ray_jobs: Where the job runs.
         settings: Settings of the source.
         stage: Stage's name.
         spec: What the job must know.
         source: Source's name; a global stage keeps the default.
-        tuning: Defaults that aren't part of a fingerprint.
+        tuning: What the settings say beside identity; the launchpad can't lift a cost limit.
     """
     job = JobSpec(
         stage=stage,
@@ -212,7 +212,7 @@ def run_stage(
         lake=settings.lake,
         ingredients=spec.ingredients(),
         params=spec.params,
-        tuning={**(tuning or {}), **config.tuning},
+        tuning={**config.tuning, **(tuning or {})},
         redo=config.redo,
         retry_failed=tuple(sorted(set(config.retry_failed))),
     )
