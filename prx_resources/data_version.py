@@ -17,8 +17,6 @@ from prx_resources.lance_sql import all_of, quote
 
 Hashes = npt.NDArray[np.uint64]
 _BATCH_ROWS = 16384
-_NULL = "\x00"
-_SEPARATOR = "\x1f"
 
 
 def data_version(
@@ -78,8 +76,7 @@ def row_hashes(columns: Sequence[pa.Array | pa.ChunkedArray]) -> Hashes:
     A multilinear hash: the sum of the row's bytes, each times a fixed pseudo-random number for its
     place. Unlike a table's own hash functions it is ours, so a library's update can't change it.
     """
-    texts = [pc.fill_null(column.cast(pa.large_string()), _NULL) for column in columns]
-    joined = pc.binary_join_element_wise(*texts, pa.scalar(_SEPARATOR, pa.large_string()))
+    joined = pc.binary_join_element_wise(*map(_marked, columns), _text(""))
     if isinstance(joined, pa.ChunkedArray):
         joined = pa.concat_arrays(joined.chunks) if joined.num_chunks else pa.array([], joined.type)
     if len(joined) == 0:
@@ -91,11 +88,19 @@ def row_hashes(columns: Sequence[pa.Array | pa.ChunkedArray]) -> Hashes:
     place = np.arange(len(raw), dtype=np.int64) - np.repeat(starts, lengths)
     weights = _mix(np.arange(1, int(lengths.max()) + 1, dtype=np.uint64)) | np.uint64(1)
     products = (raw.astype(np.uint64) + np.uint64(1)) * weights[place]
-    # Every row holds at least a separator or a null's mark unless it is one empty string.
-    sums = np.zeros(len(joined), dtype=np.uint64)
-    filled = lengths > 0
-    sums[filled] = np.add.reduceat(products, starts[filled])
-    return _mix(sums + lengths.astype(np.uint64))
+    # No row is empty: `_marked` saw to that, and reduceat needs it.
+    return _mix(np.add.reduceat(products, starts) + lengths.astype(np.uint64))
+
+
+def _marked(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Returns `<length>:<text>`, `-` for null: no two rows of values join to one text."""
+    texts = column.cast(pa.large_string())
+    lengths = pc.binary_length(texts).cast(pa.large_string())
+    return pc.fill_null(pc.binary_join_element_wise(lengths, texts, _text(":")), "-")
+
+
+def _text(value: str) -> pa.Scalar:
+    return pa.scalar(value, pa.large_string())
 
 
 def _mix(values: Hashes) -> Hashes:
