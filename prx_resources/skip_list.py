@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -87,16 +89,16 @@ class Kept:
     """
 
     def __init__(self, samples: int, skip: Indexes) -> None:
-        self.gaps = skip - np.arange(len(skip), dtype=np.uint32)
+        gaps = skip - np.arange(len(skip), dtype=np.uint32)
+        # One position at a time is looked up: `bisect` on an array is faster there than numpy.
+        self.gaps = array("I", gaps.tobytes())
         self.size = samples - len(skip)
 
     def __len__(self) -> int:
         return self.size
 
     def __getitem__(self, position: int) -> int:
-        # The same dtype on both sides, or numpy converts the whole array at each call.
-        before = self.gaps.searchsorted(np.uint32(position), side="right")
-        return int(position) + int(before)
+        return position + bisect_right(self.gaps, position)
 
 
 @dataclass(frozen=True)
