@@ -35,7 +35,7 @@ def source_files_sensor(context: dg.SensorEvaluationContext, platform: Platform)
     started = time.monotonic()
     changed, failed, listed = [], [], 0
     for name in names:
-        if time.monotonic() - started > _BUDGET_S:
+        if listed and time.monotonic() - started > _BUDGET_S:
             break
         listed += 1
         context.update_cursor(name)
@@ -62,18 +62,6 @@ def _after(names: Sequence[str], cursor: str | None) -> list[str]:
 def lanes(settings: Settings) -> list[dg.AutomationConditionSensorDefinition]:
     """Returns the two automation sensors; a stage's lane follows its configured engine."""
     paid = paid_stages(settings)
-    costs = settings.costs
-    if paid:
-        spends = (
-            f"Spends money on {' and '.join(paid)}: at {costs.captions_per_second:g} captions and"
-            f" {costs.labels_per_second:g} labels a second and GPU, a million images take"
-            f" {1e6 / costs.captions_per_second / 3600:.1f} and"
-            f" {1e6 / costs.labels_per_second / 3600:.1f} GPU-hours, at"
-            f" {costs.gpu_hour_usd:g} US dollars each."
-        )
-    else:
-        spends = "Spends nothing now: the configured engines are built in, so their stages are in"
-        spends += f" `{CPU_LANE}`."
     return [
         dg.AutomationConditionSensorDefinition(
             CPU_LANE,
@@ -93,8 +81,21 @@ def lanes(settings: Settings) -> list[dg.AutomationConditionSensorDefinition]:
             minimum_interval_seconds=30,
             emit_backfills=False,
             description=(
-                f"Requests the stages whose engine costs money. {spends} Off until a person"
-                " switches it on. A changed model or prompt never re-does rows by itself."
+                f"Requests the stages whose engine costs money. {_spends(settings)} Off until a"
+                " person switches it on. A changed model or prompt never re-does rows by itself."
             ),
         ),
     ]
+
+
+def _spends(settings: Settings) -> str:
+    costs = settings.costs
+    rates = {"captions": costs.captions_per_second, "caption_labels": costs.labels_per_second}
+    parts = []
+    for stage in paid_stages(settings):
+        hours = 1e6 / rates[stage] / 3600
+        usd = hours * costs.gpu_hour_usd
+        parts.append(f"{stage}: a million rows take {hours:.1f} GPU-hours, ${usd:,.0f}.")
+    if parts:
+        return " ".join(parts)
+    return f"Spends nothing now: the configured engines are built in and run in `{CPU_LANE}`."
