@@ -20,8 +20,8 @@ compact_source = dg.define_asset_job(
     cron_schedule="30 2 * * *",
     default_status=dg.DefaultScheduleStatus.RUNNING,
     description=(
-        "02:30: one run of `compacted_images` per source that has a table. It removes what killed writers left"
-        " behind, and requests nothing downstream, because the data version stays."
+        "02:30: a run of `compacted_images` for every source that has a table. It removes what"
+        " killed writers left behind, and requests nothing downstream: the data version stays."
     ),
 )
 def nightly_compaction(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest]:
