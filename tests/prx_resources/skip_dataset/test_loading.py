@@ -87,6 +87,8 @@ def test_global_batches_dont_depend_on_the_number_of_nodes(tree: Any) -> None:
     assert {number for batch in batches[0] for number in batch} == set(range(dataset.num_samples))
 
 
+# Other tests of the same process may have imported lance; these workers never use it.
+@pytest.mark.filterwarnings("ignore:lance is not fork-safe")
 @pytest.mark.parametrize("workers", [0, 2])
 def test_an_epoch_through_the_loader_sees_every_kept_sample_once(tree: Any, workers: int) -> None:
     dataset = SkipDataset(streams=skip_streams(tree), batch_size=4, shuffle=True)

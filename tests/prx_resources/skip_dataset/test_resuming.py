@@ -36,6 +36,8 @@ def state_after(
     return state, flat[: batches * 4], flat[batches * 4 :]
 
 
+# Other tests of the same process may have imported lance; these workers never use it.
+@pytest.mark.filterwarnings("ignore:lance is not fork-safe")
 @pytest.mark.parametrize("workers", [0, 2])
 def test_resumes_in_the_middle_of_an_epoch(tree: Any, workers: int) -> None:
     state, before, rest = state_after(tree, 7, workers)
