@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 
 from prx_resources.contract import Json, fingerprint
 from prx_resources.errors import TableError
+from prx_resources.mds_format import HASH
 from prx_resources.object_store import ObjectStore, latest_pointer
 
 SAMPLES_SCHEMA = pa.schema(
@@ -41,7 +42,6 @@ SAMPLES_SCHEMA = pa.schema(
 )
 """One row per sample, in the order in which Streaming numbers them."""
 
-HASH = "sha256"
 LIST_KEY = re.compile(
     r"mds/(?P<source>[^/]+)/(?P<export_fp>[^/]+)/(?P<level>\d+)/(?P<ar>\d+\.\d{3})/parts/\d+\.json"
 )

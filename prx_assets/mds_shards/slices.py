@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import lance
@@ -20,8 +18,8 @@ from prx_resources import lance_table
 from prx_resources.contract import Json, canonical_json, text_digest
 from prx_resources.errors import InvariantError
 from prx_resources.lake import Lake
+from prx_resources.mds_format import HASH, encode_shard, read_sample
 from prx_resources.mds_parts import SLICES, Failure, put_same
-from prx_resources.mds_tree import HASH
 from prx_resources.object_store import ObjectStore
 
 _BUDGET_BYTES = 32 << 20  # every core of a machine runs a slice
@@ -115,7 +113,7 @@ def _write(store: ObjectStore, task: Slice) -> Written:
             where=f"{task.source} version {task.version}",
             fix="run it again",
         )
-    shard, data = pack(samples, task.basename) if samples else (None, b"")
+    shard, data = encode_shard(COLUMNS, samples, task.basename) if samples else (None, b"")
     if shard is not None:
         put_same(store, f"{task.folder}/{task.basename}", data)
         _verify(store, task, shard)
@@ -147,40 +145,16 @@ def _sample(task: Slice, row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def pack(samples: list[dict[str, Any]], basename: str) -> tuple[dict[str, Any], bytes]:
-    """Returns Streaming's description of a shard with these samples, and the shard's bytes.
-
-    Args:
-        samples: At least one; keys that aren't `COLUMNS` are left out.
-        basename: The shard's name in its part.
-    """
-    # Streaming takes seconds to import and brings torch: a run without work does without.
-    from streaming import MDSWriter
-
-    with tempfile.TemporaryDirectory(prefix="prx-mds-") as folder:
-        # No size limit: a slice is one shard, however well its images compress.
-        with MDSWriter(columns=COLUMNS, out=folder, hashes=[HASH], size_limit=None) as writer:
-            for sample in samples:
-                writer.write({name: sample[name] for name in COLUMNS})
-        (shard,) = json.loads((Path(folder) / "index.json").read_text())["shards"]
-        data = (Path(folder) / shard["raw_data"]["basename"]).read_bytes()
-    shard["raw_data"]["basename"] = basename
-    return shard, data
-
-
 def _verify(store: ObjectStore, task: Slice, shard: Json) -> None:
-    from streaming.base.format import reader_from_json
-
     key = f"{task.folder}/{task.basename}"
     data = store.get(key)
     raw = shard["raw_data"]
     if len(data) != raw["bytes"] or hashlib.sha256(data).hexdigest() != raw["hashes"][HASH]:
         raise _broken("a shard doesn't read back as it was written", key)
-    with tempfile.TemporaryDirectory(prefix="prx-mds-") as folder:
-        (Path(folder) / task.basename).write_bytes(data)
-        reader = reader_from_json(folder, None, shard)
-        for index in range(shard["samples"]):
-            _verify_image(reader[index]["image"], task, f"{key} sample {index}")
+    for index in range(shard["samples"]):
+        where = f"{key} sample {index}"
+        with Image.open(io.BytesIO(read_sample(shard, data, index)["image"])) as image:
+            _verify_image(image, task, where)
 
 
 def _verify_image(image: Image.Image, task: Slice, where: str) -> None:

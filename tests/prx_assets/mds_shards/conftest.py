@@ -17,6 +17,7 @@ from prx_assets.mds_shards.pool import InlinePool, Pool
 from prx_assets.mds_shards.spec import STAGE, MdsShardsSpec
 from prx_assets.runtime import Job
 from prx_resources import lance_table
+from prx_resources.columns import CAPTIONS
 from prx_resources.contract import JobResult, JobSpec
 from prx_resources.lake import Lake
 from prx_resources.lease import lease
@@ -109,9 +110,11 @@ class Source:
             filter=f"image_id = {lance_table.quote(image_id)}",
             with_row_id=True,
         )
-        values = values.append_column("caption", pa.array([caption], pa.string()))
+        new = {"caption": caption, "caption_model": "test", "caption_fp": "test"}
+        for column in CAPTIONS.fields:
+            values = values.append_column(column, pa.array([new.get(column.name)], column.type))
         with lease(self.lake.store, f"images/{SOURCE}", "test") as held:
-            version = lance_table.commit_columns(uri, ("caption",), values, held)
+            version = lance_table.commit_columns(uri, CAPTIONS, values, held)
             lance_table.publish(uri, version, held)
 
     def export(self, pool: Pool | None = None, **spec: Any) -> JobResult:
