@@ -16,6 +16,7 @@ from prx_assets.skip_lists.spec import SkipListsSpec
 from prx_resources import lance_table, mds_tree, takedowns
 from prx_resources.contract import text_digest
 from prx_resources.lake import Lake
+from prx_resources.mds_format import HASH
 from prx_resources.skip_list import ShardKey
 
 _ROW_COLUMNS = [
@@ -78,7 +79,7 @@ def read_export(lake: Lake, exports: dict[str, str]) -> Export:
             name = leaf.prefix.removeprefix("mds/")
             first = len(shards)
             shards += [
-                ShardKey(name, one.basename, one.bytes, {mds_tree.HASH: one.sha256}, one.samples)
+                ShardKey(name, one.basename, one.bytes, {HASH: one.sha256}, one.samples)
                 for one in mds_tree.live_shards(lake.store, leaf)
             ]
             tables.append(_numbered(mds_tree.live_samples(lake.store, leaf), shards[first:], first))

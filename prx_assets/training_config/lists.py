@@ -7,6 +7,7 @@ import json
 from prx_resources import mds_tree
 from prx_resources.errors import RefusedError, UnknownError
 from prx_resources.lake import Lake
+from prx_resources.mds_format import HASH
 from prx_resources.object_store import latest_pointer
 from prx_resources.skip_list import LIST_FILE, SKIP_FILE, SkipList
 
@@ -39,7 +40,7 @@ def check_live(lake: Lake, skip_list: SkipList) -> None:
         source, export_fp, level, ar = leaf_name.split("/")
         leaf = mds_tree.open_leaf(lake.store, source, export_fp, int(level), ar)
         live = {
-            shard.basename: (shard.bytes, {mds_tree.HASH: shard.sha256}, shard.samples)
+            shard.basename: (shard.bytes, {HASH: shard.sha256}, shard.samples)
             for shard in mds_tree.live_shards(lake.store, leaf)
         }
         for shard, _ in skip_list.of_leaf(leaf_name):
