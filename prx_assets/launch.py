@@ -54,7 +54,7 @@ def launch(
             raise
     if outcome is None or outcome.result is None:
         _fail(submission.job, state, outcome)
-    return _result(context, session)
+    return _result(session)
 
 
 class _Reader(dg.PipesMessageReader):
@@ -73,20 +73,10 @@ class _Reader(dg.PipesMessageReader):
         return "Messages come from the job's run folder or log."
 
 
-def _result(
-    context: dg.AssetExecutionContext, session: dg.PipesSession
-) -> dg.MaterializeResult[Any]:
+def _result(session: dg.PipesSession) -> dg.MaterializeResult[Any]:
     results = session.get_results(implicit_materializations=False)
     [materialized] = [r for r in results if isinstance(r, dg.MaterializeResult)]
-    selected = {key.name for key in context.selected_asset_check_keys}
-    declared = {spec.name for spec in context.assets_def.check_specs}
-    checks = [
-        _with_description(check)
-        for check in results
-        if isinstance(check, dg.AssetCheckResult)
-        # A check that the asset declares but this run leaves out may not be reported.
-        and (check.check_name in selected or check.check_name not in declared)
-    ]
+    checks = [_with_description(r) for r in results if isinstance(r, dg.AssetCheckResult)]
     return materialized._replace(check_results=checks)
 
 

@@ -94,16 +94,21 @@ class Job:
 
     def connect_ray(self) -> None:
         """Connects this process to Ray: the keeper's, started if need be, or the job's cluster."""
+        if self._home is not None:
+            # Before the import: Ray reads its authentication and network settings there.
+            environment.export(environment.own_ray_variables(self._home))
         import ray
 
         if ray.is_initialized():
             return
-        if self._home is None:
-            ray.init(address="auto", namespace=self.id)
-        else:
-            cluster = keeper.ensure(self._home)
-            environment.export(environment.ray_token_variables(Path(cluster.token)))
-            ray.init(address=cluster.address, namespace=self.id)
+        address = "auto" if self._home is None else keeper.ensure(self._home).address
+        python = self.spec.tuning.get("python")
+        ray.init(
+            address=address,
+            namespace=self.id,
+            # Workers are the keeper's interpreter unless told otherwise.
+            runtime_env={"py_executable": python} if python else None,
+        )
         # Ray puts its own handler in place, which leaves no result behind.
         signal.signal(signal.SIGTERM, _stop)
 

@@ -38,8 +38,8 @@ class JobEnvironment:
         """Returns the environment variables that carry this to the job."""
         found = {"PRX_JOB_ID": self.job_id, "PRX_RUN_DIR": str(self.run_dir)}
         if self.home is not None:
-            # Ray looks at its authentication once, when it is imported: too early for the job.
-            found |= {"PRX_HOME": str(self.home), **ray_token_variables(token_path(self.home))}
+            # Ray looks at these once, when it is imported: too early for the job.
+            found |= {"PRX_HOME": str(self.home), **own_ray_variables(self.home)}
         return {**found, "PRX_RAY": "cluster" if self.home is None else "keeper"}
 
 
@@ -67,9 +67,15 @@ def token_path(home: Path) -> Path:
     return home / "ray" / "token"
 
 
-def ray_token_variables(path: Path) -> dict[str, str]:
-    """Returns the variables with which Ray (server and client) uses the token in `path`."""
-    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(path)}
+def own_ray_variables(home: Path) -> dict[str, str]:
+    """Returns what Ray's processes and drivers need to use a home's own Ray."""
+    return {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(token_path(home)),
+        # The one way to keep Ray on 127.0.0.1: it takes the network's address even where it is
+        # asked for the loopback, except on systems where it has no clusters.
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    }
 
 
 def export(variables: Mapping[str, str]) -> None:

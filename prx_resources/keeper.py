@@ -21,7 +21,7 @@ from pathlib import Path
 from prx_resources.environment import (
     child_environment,
     export,
-    ray_token_variables,
+    own_ray_variables,
     token_path,
 )
 from prx_resources.errors import ClusterUnreachable
@@ -147,7 +147,7 @@ def _keep(home: Path) -> None:
     temp = _prepare(home)
     export(
         {
-            **ray_token_variables(token_path(home)),
+            **own_ray_variables(home),
             "RAY_raylet_start_wait_time_s": "150",
             "RAY_USAGE_STATS_ENABLED": "0",
         }
@@ -159,7 +159,6 @@ def _keep(home: Path) -> None:
         include_dashboard=False,
         object_store_memory=OBJECT_STORE_BYTES,
         num_cpus=max(2, os.cpu_count() or 2),
-        num_gpus=None,
         log_to_driver=False,
         _temp_dir=str(temp),
         _node_ip_address="127.0.0.1",

@@ -10,8 +10,9 @@ import pytest
 
 from prx_resources import environment, keeper
 
-# Ray decides at import whether it uses tokens; test modules may import it while collecting.
+# Ray reads these at its import, and test modules may import it while they are collected.
 os.environ["RAY_AUTH_MODE"] = "token"
+os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def local_ray_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A PRX_HOME whose keeper runs Ray; started at its first use, ended with the test run."""
     home = tmp_path_factory.mktemp("ray-home")
     before = os.environ.get("RAY_AUTH_TOKEN_PATH")
-    environment.export(environment.ray_token_variables(environment.token_path(home)))
+    environment.export(environment.own_ray_variables(home))
     try:
         keeper.ensure(home)
         yield home

@@ -103,22 +103,6 @@ def test_result_file_stands_in_for_lost_messages(
     assert check.passed
 
 
-def test_a_run_without_the_assets_checks_succeeds(
-    prx_home: Path, instance: dg.DagsterInstance
-) -> None:
-    from tests.prx_assets.launching import dummy
-
-    result = dg.materialize(
-        [dummy],
-        instance=instance,
-        resources={"ray_jobs": DummyJobs(home=str(prx_home))},
-        selection=dg.AssetSelection.assets("dummy").without_checks(),
-    )
-
-    assert result.success
-    assert result.get_asset_check_evaluations() == []
-
-
 def test_terminate_stops_the_job(
     prx_home: Path, instance: dg.DagsterInstance, tmp_path: Path
 ) -> None:
@@ -156,10 +140,10 @@ def test_ctrl_c_stops_the_job_only_where_the_command_line_asked_for_it(
     presses = threading.Thread(target=press)
     presses.start()
     jobs = DummyJobs(home=str(prx_home), stop_on_interrupt=stops)
-    with pytest.raises((KeyboardInterrupt, dg.DagsterExecutionInterruptedError)):
-        run(prx_home, instance, jobs=jobs, gate=str(gate))
+    result = run(prx_home, instance, jobs=jobs, gate=str(gate))
     presses.join()
 
+    assert not result.success
     [folder] = folders(prx_home)
     assert LocalJob(folder).state().value == state
     gate.touch()
