@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -65,3 +67,19 @@ def test_any_other_error_is_a_stage_error_with_a_fix(
     with pytest.raises(StageError, match="OSError: no space left") as caught:
         list(RayPool(cluster).run([None]))  # type: ignore[list-item]
     assert "finished shards are kept" in caught.value.fix
+
+
+def test_a_killed_workers_slice_is_written_by_another(
+    monkeypatch: pytest.MonkeyPatch, cluster: Any, tmp_path: Any
+) -> None:
+    mark = tmp_path / "killed"
+
+    def dies_once(task: Any) -> Any:
+        if not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return task
+
+    monkeypatch.setattr(pool, "write_slice", dies_once)
+    assert list(RayPool(cluster).run(["a"])) == ["a"]  # type: ignore[list-item,comparison-overlap]
+    assert mark.exists()
