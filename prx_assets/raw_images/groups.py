@@ -144,8 +144,6 @@ class _Work:
                 yield from self._file_rows(file, report)
             except FileNotFoundError:
                 report.gone = True
-            except PermissionError as error:
-                report.error = _unreadable(file, self._group, error)
             except OSError as error:
                 report.error = _unreadable(file, self._group, error)
             except PrxError as error:
@@ -187,17 +185,22 @@ def embedding_dim(spec: RawImagesSpec, files: Sequence[SourceFile]) -> int | Non
     """Returns the length of the source's vectors, None if it doesn't bring any.
 
     Raises:
-        SourceReadError: The manifest names a column of vectors, but no file has one.
+        SourceReadError: The manifest names a column of vectors, but no readable file has one.
     """
     column = spec.columns.embedding
     if column is None or spec.kind == "folder":
         return None
     find = parquet.embedding_length if spec.kind == "parquet" else webdataset.embedding_length
+    damaged: SourceReadError | None = None
     for file in files:
-        length = find(local_path(spec.uri, file.path), column)
+        try:
+            length = find(local_path(spec.uri, file.path), column)
+        except SourceReadError as error:
+            damaged = damaged or error
+            continue
         if length is not None:
             return length
-    raise SourceReadError(
+    raise damaged or SourceReadError(
         f"no file of the source holds a vector in {column!r}",
         where=spec.uri,
         fix="correct or remove `columns.embedding` in the source's manifest",

@@ -20,7 +20,12 @@ from prx_assets.raw_images.readers import Readers
 from prx_assets.raw_images.spec import RawImagesSpec
 from prx_resources import lance_table
 from prx_resources.column_stage import Job
-from prx_resources.errors import ConflictError, InvariantError, ManifestError
+from prx_resources.errors import (
+    ConflictError,
+    InvariantError,
+    ManifestError,
+    SourceReadError,
+)
 from prx_resources.lake import Lake
 from prx_resources.lease import Lease, lease
 
@@ -65,21 +70,30 @@ class Ingest:
         return self.lake.images_uri(self.source)
 
     def due(self) -> list[SourceFile]:
-        """Returns the files to read; on `redo` all of them."""
+        """Returns the files to read; on `redo` all, on `retry_failed` those with such rows too."""
         if self.job.spec.redo:
             return list(self.files)
-        return [file for file in self.files if not self.ledger.has(file)]
+        again = self._failed(self.job.spec.retry_failed)
+        return [file for file in self.files if file.path in again or not self.ledger.has(file)]
+
+    def _failed(self, reasons: Sequence[str]) -> set[str]:
+        if not reasons or not self.ledger.in_table:
+            return set()
+        rows = lance_table.open_latest(self.uri).to_table(
+            columns=["source_file"], filter=lance_table.is_in("set_aside", reasons)
+        )
+        return set(rows["source_file"].to_pylist())
 
     def prepare(self, due: Sequence[SourceFile]) -> int | None:
         """Creates the table if there is none and returns its embedding length.
 
         Raises:
             ManifestError: The source's columns aren't what the manifest says.
-            SourceReadError: The first file is damaged.
+            SourceReadError: No file can be read.
         """
-        self._check_columns(due[0])
         if lance_table.exists(self.uri):
             return self._table_dim()
+        self._check_columns(due)
         dim = groups.embedding_dim(self.spec, due)
         lance_table.create(
             self.uri,
@@ -128,10 +142,18 @@ class Ingest:
             if not (failed and ds.count_rows() == 0):
                 lance_table.publish(self.uri, int(ds.version), held)
 
-    def _check_columns(self, first: SourceFile) -> None:
-        if self.spec.kind == "parquet":
-            path = local_path(self.spec.uri, first.path)
-            parquet.check_file(path, self.spec.columns)
+    def _check_columns(self, due: Sequence[SourceFile]) -> None:
+        """Checks the manifest against the first file that can be read, before there is a table."""
+        damaged: SourceReadError | None = None
+        for file in due if self.spec.kind == "parquet" else ():
+            try:
+                parquet.check_file(local_path(self.spec.uri, file.path), self.spec.columns)
+            except SourceReadError as error:
+                damaged = damaged or error
+            else:
+                return
+        if damaged is not None:
+            raise damaged
 
     def _table_dim(self) -> int | None:
         schema = lance_table.open_latest(self.uri).schema

@@ -48,6 +48,7 @@ class Source:
         *,
         tuning: Mapping[str, Any] | None = None,
         redo: bool = False,
+        retry_failed: tuple[str, ...] = (),
         **more: Any,
     ) -> JobSpec:
         """Returns the job's spec, as it arrives after a trip through JSON."""
@@ -63,6 +64,7 @@ class Source:
             spec.params,
             tuning=dict(tuning or {}),
             redo=redo,
+            retry_failed=retry_failed,
         )
         return JobSpec.from_json(json.loads(json.dumps(made.to_json())))
 

@@ -133,6 +133,14 @@ def test_redo_reads_everything_again(source: Source, make_picture: MakePicture) 
     assert (again.done, again.rows_in, again.data_version) == (1, 1, one.data_version)
 
 
+def test_retry_reads_files_with_such_rows_again(source: Source, make_picture: MakePicture) -> None:
+    put(source, "large.jpg", make_picture(1, side=64))
+    put(source, "small.jpg", make_picture(2))
+    assert source.ingest(source.spec(max_pixels=1000)).set_aside == {"decode": 1}
+    result = source.ingest(source.spec(retry_failed=("decode",)))
+    assert (result.done, result.rows_out, result.set_aside) == (1, 2, {})
+
+
 def parquet(keys: list[str], images: list[bytes]) -> bytes:
     sink = pa.BufferOutputStream()
     vectors = pa.array([[1.0, 2.0] for _ in keys], pa.list_(pa.float32()))
@@ -241,6 +249,18 @@ def test_damage_found_after_rows_were_handed_over(
     with pytest.raises(SourceReadError, match="1 of 2 files"):
         source.ingest(source.spec("parquet", KEYED))
     assert [row["image_id"] for row in source.rows()] == [f"pets/good{n}" for n in range(3)]
+
+
+def test_a_damaged_first_file_holds_up_no_other(source: Source, make_picture: MakePicture) -> None:
+    put(source, "0.parquet", b"rubbish")
+    put(source, "1.parquet", parquet(["x"], [make_picture(1)]))
+    with pytest.raises(SourceReadError, match="1 of 2 files"):
+        source.ingest(source.spec("parquet", KEYED))
+    assert source.rows()[0]["embedding"] == [1.0, 2.0]
+    put(source, "2.parquet", parquet(["y"], [make_picture(2)]))
+    with pytest.raises(SourceReadError, match="1 of 2 files"):
+        source.ingest(source.spec("parquet", KEYED))
+    assert len(source.rows()) == 2
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(
