@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -18,17 +17,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from prx_resources.chunks import FINISHED, ChunkStore
-from prx_resources.columns import ColumnGroup
-from prx_resources.contract import CheckOutcome, JobResult, JobSpec, Meta
-from prx_resources.data_version import data_version
+from prx_resources.chunks import ChunkStore
+from prx_resources.contract import JobResult, JobSpec
+from prx_resources.due_rows import ColumnStage, due_rows
 from prx_resources.errors import BusyError, InvariantError
 from prx_resources.lake import Lake
-from prx_resources.lance_commit import bind, commit_columns, digests
+from prx_resources.lance_commit import commit_columns
 from prx_resources.lance_schema import chunk_rows
-from prx_resources.lance_sql import all_of, quote
 from prx_resources.lance_table import hold, open_published, publish
+from prx_resources.late_binding import bind
 from prx_resources.lease import lease
+from prx_resources.stage_result import stage_result
 from prx_resources.worker_pool import (
     Compute,
     ComputeFactory,
@@ -90,62 +89,6 @@ class Job(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class ColumnStage:
-    """A stage that fills a group of columns.
-
-    Attributes:
-        group: The columns it writes.
-        reads: Columns handed to the compute; `image` is allowed, `group.input_of` must be there.
-        where: Lance SQL of the rows it is responsible for.
-    """
-
-    group: ColumnGroup
-    reads: tuple[str, ...]
-    where: str
-
-    @property
-    def name(self) -> str:
-        """The stage's name: its asset, its chunks' folder, its range size in the table."""
-        return self.group.stage
-
-
-def due_rows(ds: lance.LanceDataset, stage: ColumnStage, spec: JobSpec) -> pa.Table:
-    """Returns the rows to compute: `_rowid`, `content_sha256`, `input`, sorted by `_rowid`.
-
-    Due are rows without a value of any identity and rows whose input changed; on `redo` also those
-    of another identity; on `retry_failed` also those that failed for such a reason.
-    """
-    group = stage.group
-    columns = ["_rowid", "content_sha256", group.fp, group.error]
-    where = stage.where
-    if group.input is not None and group.input_of is not None:
-        # Whether an input changed only its digest tells, which SQL can't compute.
-        columns += [group.input, group.input_of]
-    else:
-        open_rows = [f"{group.fp} IS NULL"]
-        open_rows += [f"{group.fp} != {quote(spec.row_fp)}"] if spec.redo else []
-        open_rows += [f"{group.error} IS NOT NULL"] if spec.retry_failed else []
-        where = all_of(where, " OR ".join(open_rows))
-    parts = [FINISHED.empty_table()]
-    for batch in ds.scanner(columns=columns, filter=where).to_batches():
-        rows = pa.Table.from_batches([batch])
-        inputs = rows["content_sha256"]
-        due = pc.is_null(rows[group.fp])
-        if group.input is not None and group.input_of is not None:
-            inputs = digests(rows[group.input_of])
-            same = pc.fill_null(pc.equal(rows[group.input], inputs), False)
-            due = pc.or_(due, pc.invert(same))
-        if spec.redo:
-            due = pc.or_(due, pc.fill_null(pc.not_equal(rows[group.fp], spec.row_fp), True))
-        if spec.retry_failed:
-            wanted = pc.is_in(_reasons(rows[group.error]), value_set=pa.array(spec.retry_failed))
-            due = pc.or_(due, wanted)
-        rows = rows.select(["_rowid", "content_sha256"]).append_column("input", inputs)
-        parts.append(rows.filter(due).cast(FINISHED))
-    return pa.concat_tables(parts).sort_by("_rowid")
-
-
 def run(
     job: Job,
     stage: ColumnStage,
@@ -204,7 +147,7 @@ def run(
                         _commit(job, stage, uri, chunks, wait_s=0)
                     committed_at = time.monotonic()
     _commit(job, stage, uri, chunks)
-    return _result(open_published(uri), stage, spec, due, todo.num_rows)
+    return stage_result(open_published(uri), stage, spec, due, todo.num_rows)
 
 
 def _commit(
@@ -256,54 +199,3 @@ def _without(due: pa.Table, finished: pa.Table) -> pa.Table:
 def _keys(rows: pa.Table) -> pa.ChunkedArray:
     inputs = pc.fill_null(rows["input"], "")
     return pc.binary_join_element_wise(rows["_rowid"].cast(pa.string()), inputs, "/")
-
-
-def _reasons(errors: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.utf8_trim_whitespace(pc.replace_substring_regex(errors, "(?s):.*", ""))
-
-
-def _result(
-    ds: lance.LanceDataset, stage: ColumnStage, spec: JobSpec, due: pa.Table, done: int
-) -> JobResult:
-    group = stage.group
-    rows = ds.to_table(columns=["_rowid", group.fp, group.error], filter=stage.where)
-    unfinished = rows.filter(pc.is_null(rows[group.fp]))
-    # Rows that came after the version we read are the next run's, not lost.
-    lost = pc.sum(pc.is_in(unfinished["_rowid"], value_set=due["_rowid"])).as_py() or 0
-    finished = rows.filter(pc.is_valid(rows[group.fp]))
-    failed = _counts(_reasons(finished[group.error]))
-    identities = _counts(finished[group.fp])
-    failures = sum(failed.values())
-    others = finished.num_rows - identities.get(spec.row_fp, 0)
-    set_aside = {**failed, "unfinished": lost} if lost else failed
-    checks = (
-        CheckOutcome("rows_accounted", not lost, f"{lost} due rows have neither value nor reason"),
-        CheckOutcome("one_identity", not others, _identity_text(others, spec), warn=True),
-        CheckOutcome("failed_rows", not failures, f"{failures} rows failed", warn=True),
-    )
-    return JobResult(
-        data_version=data_version(ds, group, where=stage.where),
-        rows_in=finished.num_rows + lost,
-        rows_out=finished.num_rows - failures,
-        set_aside=set_aside,
-        done=done,
-        metadata={
-            "rows_due": Meta(due.num_rows, "int"),
-            "rows_computed": Meta(done, "int"),
-            "rows_failed": Meta(failures, "int"),
-            "failed_by_reason": Meta(failed, "json"),
-            "rows_by_identity": Meta(identities, "json"),
-        },
-        checks=checks,
-    )
-
-
-def _identity_text(others: int, spec: JobSpec) -> str:
-    if not others:
-        return f"every row stands by {spec.row_fp}"
-    return f"{others} rows stand by another identity than {spec.row_fp}; redo recomputes them"
-
-
-def _counts(values: pa.ChunkedArray) -> dict[str, int]:
-    counts = pc.value_counts(pc.drop_null(values)).to_pylist()
-    return {entry["values"]: entry["counts"] for entry in sorted(counts, key=lambda e: e["values"])}

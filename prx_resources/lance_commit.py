@@ -22,21 +22,16 @@ from lance.commit import CommitConflictError
 from lance.file import LanceFileReader, LanceFileWriter
 from lance.fragment import DataFile, FragmentMetadata, LanceFragment
 
-from prx_resources.columns import SET_ASIDE_FIELDS, STAGE_GROUPS, ColumnGroup
-from prx_resources.contract import text_digest
+from prx_resources.columns import STAGE_GROUPS, ColumnGroup
 from prx_resources.errors import ConflictError, InvariantError
 from prx_resources.lance_schema import STORAGE_VERSION, check_writer
+from prx_resources.late_binding import bind, column_names
 from prx_resources.lease import Lease
 
 _ATTEMPTS = 20
-WHOLE_GROUPS = (
-    tuple(field.name for field in SET_ASIDE_FIELDS),
-    *(group.names for group in STAGE_GROUPS.values()),
-)
 _KEY = ("image_id", "content_sha256")
 Operation = Any
 """A `lance.LanceOperation`; Lance ships without types that mypy could follow."""
-Mask = npt.NDArray[np.bool_]
 
 
 def commit_append(uri: str, fragments: Sequence[str], lease: Lease) -> int:
@@ -104,7 +99,7 @@ def commit_columns(
     Raises:
         ConflictError: The lease was lost, or other writers won again and again.
     """
-    names = _names(group)
+    names = column_names(group)
 
     def build(ds: lance.LanceDataset) -> Operation:
         bound = bind(ds, group, values)
@@ -135,58 +130,6 @@ def _commit(uri: str, build: Callable[[lance.LanceDataset], Operation], lease: L
                 ).version
             )
     raise ConflictError("other writers won again and again", where=uri, fix="run it again")
-
-
-def bind(ds: lance.LanceDataset, group: ColumnGroup | Sequence[str], values: pa.Table) -> pa.Table:
-    """Returns those of `values` that fit the table and would change it, sorted by `_rowaddr`.
-
-    Empty on a version that holds them all: so a commit is read back.
-    """
-    names, stage = _names(group), group if isinstance(group, ColumnGroup) else None
-    extra = [stage.input_of] if stage is not None and stage.input_of is not None else []
-    ids = pc.unique(values["_rowid"])
-    now = ds._take_rows(ids, columns=["_rowid", "_rowaddr", "content_sha256", *names, *extra])
-    at = pc.index_in(values["_rowid"], value_set=now["_rowid"].combine_chunks())
-    values = values.select(["_rowid", "content_sha256", *names]).filter(pc.is_valid(at))
-    now = now.take(pc.drop_null(at))
-    fits = _same(values["content_sha256"], now["content_sha256"])
-    if stage is not None and stage.input is not None and stage.input_of is not None:
-        fits &= _same(values[stage.input], digests(now[stage.input_of]))
-    values, now = values.filter(pa.array(fits)), now.filter(pa.array(fits))
-    _, last = np.unique(values["_rowid"].to_numpy()[::-1], return_index=True)
-    kept = pa.array(values.num_rows - 1 - last)
-    values, now = values.take(kept), now.take(kept)
-    changed = np.zeros(values.num_rows, dtype=bool)
-    for name in names:
-        cast = values[name].cast(now.schema.field(name).type)
-        values = values.set_column(values.schema.get_field_index(name), name, cast)
-        changed |= ~_same(cast, now[name])
-    bound = values.append_column("_rowaddr", now["_rowaddr"])
-    return bound.filter(pa.array(changed)).sort_by("_rowaddr")
-
-
-def _names(group: ColumnGroup | Sequence[str]) -> tuple[str, ...]:
-    names = group.names if isinstance(group, ColumnGroup) else tuple(group)
-    if set(names) not in [set(whole) for whole in WHOLE_GROUPS]:
-        raise InvariantError(
-            f"{', '.join(names)} is not a whole group of columns",
-            fix=f"write one of these together: {'; '.join(map(', '.join, WHOLE_GROUPS))}",
-        )
-    return names
-
-
-def digests(texts: pa.ChunkedArray) -> pa.Array:
-    """Returns the digest of each text, null for null."""
-    return pa.array(
-        [None if text is None else text_digest(text) for text in texts.to_pylist()], pa.string()
-    )
-
-
-def _same(left: pa.ChunkedArray, right: pa.ChunkedArray | pa.Array) -> Mask:
-    equal = pc.fill_null(pc.equal(left, right), False)
-    both_null = pc.and_(pc.is_null(left), pc.is_null(right))
-    mask: Mask = pc.or_(equal, both_null).to_numpy(zero_copy_only=False).astype(bool)
-    return mask
 
 
 def _fragment_ids(addresses: pa.ChunkedArray) -> npt.NDArray[np.uint64]:

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from prx_resources.chunks import ChunkStore
 from prx_resources.columns import ColumnGroup
 from prx_resources.errors import EngineError, InvariantError, PrxError
-from prx_resources.lance_commit import digests
 from prx_resources.lance_table import read_images, take_rows
+from prx_resources.late_binding import digests
 
 _RETRIES = 3
 
