@@ -103,14 +103,16 @@ def commit_columns(
 
     def build(ds: lance.LanceDataset) -> Operation:
         bound = bind(ds, group, values)
+        if not bound.num_rows:
+            return None
         replacements = []
-        numbers = _fragment_ids(bound["_rowaddr"])
-        for number in np.unique(numbers):
-            fragment = ds.get_fragment(int(number))
-            mine = bound.filter(pa.array(numbers == number))
-            file = _write_columns(uri, ds, names, _merged(fragment, names, mine))
-            replacements.append(lance.LanceOperation.DataReplacementGroup(int(number), file))
-        return lance.LanceOperation.DataReplacement(replacements) if replacements else None
+        numbers, starts = np.unique(_fragment_ids(bound["_rowaddr"]), return_index=True)
+        ends = [*starts[1:], bound.num_rows]
+        for number, start, end in zip(numbers.tolist(), starts, ends, strict=True):
+            mine = bound.slice(start, end - start)
+            file = _write_columns(uri, ds, names, _merged(ds.get_fragment(number), names, mine))
+            replacements.append(lance.LanceOperation.DataReplacementGroup(number, file))
+        return lance.LanceOperation.DataReplacement(replacements)
 
     return _commit(uri, build, lease)
 
