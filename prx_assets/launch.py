@@ -132,7 +132,8 @@ def _fail(job: JobHandle, state: JobState, outcome: Outcome | None) -> NoReturn:
             "JobLost",
             "the job's process is gone without a result",
             job.id,
-            "run it again: finished chunks are kept; memory is the usual reason",
+            "read the log, then run it again: finished chunks are kept; where the log just stops,"
+            " memory is the usual reason",
         )
     try:
         tail = job.tail()

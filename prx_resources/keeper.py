@@ -172,14 +172,15 @@ def _keep(home: Path) -> None:
     )
     write_json(folder / "address.json", asdict(cluster))
     try:
-        while not told.wait(_LOOK_EVERY_S) and not _idle(home):
+        while not told.wait(_LOOK_EVERY_S) and not is_idle(home):
             pass
     finally:
         (folder / "address.json").unlink(missing_ok=True)
         ray.shutdown()
 
 
-def _idle(home: Path) -> bool:
+def is_idle(home: Path) -> bool:
+    """Returns whether nobody has used this home's Ray for ten minutes."""
     used = home / "ray" / "used"
     if LocalJobs(home).live():
         used.touch()

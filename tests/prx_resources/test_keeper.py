@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 
 from prx_resources import keeper
@@ -31,3 +32,20 @@ def test_an_address_left_by_a_process_whose_id_was_reused_is_not_a_running_ray(
 
 def test_stopping_what_does_not_run_says_so(prx_home: Path) -> None:
     assert keeper.stop(prx_home) is False
+
+
+def test_the_keeper_is_idle_ten_minutes_after_the_last_use_and_never_beside_a_job(
+    prx_home: Path,
+) -> None:
+    used = prx_home / "ray" / "used"
+    used.parent.mkdir()
+    used.touch()
+    assert not keeper.is_idle(prx_home)
+    os.utime(used, (1, 1))
+    assert keeper.is_idle(prx_home)
+
+    os.utime(used, (1, 1))
+    job = prx_home / "runs" / "prx-captions-cats-0123456789abcdef-1"
+    job.mkdir(parents=True)
+    (job / "job.json").write_text(json.dumps(asdict(this_process())))
+    assert not keeper.is_idle(prx_home)
