@@ -26,7 +26,7 @@ class FlakyJob:
         return JobState.SUCCEEDED
 
     def messages(self) -> Any:
-        return MagicMock(poll=lambda: [])
+        return MagicMock(poll=list)
 
 
 def follower(failures: int, monkeypatch: pytest.MonkeyPatch) -> follow.Follower:
