@@ -177,6 +177,9 @@ def _keep(home: Path) -> None:
     finally:
         (folder / "address.json").unlink(missing_ok=True)
         ray.shutdown()
+        if folder not in temp.parents:
+            # Nobody who removes the home would find it.
+            shutil.rmtree(temp, ignore_errors=True)
 
 
 def is_idle(home: Path) -> bool:
