@@ -91,6 +91,7 @@ def _report(workspace: Workspace, data: dict[str, object]) -> str:
     ]
     loaded = data["loaded"]
     assert isinstance(loaded, dict)
+    kept = sum(kept for _, _, kept in report.buckets(lake))
     unchanged = all(line["done"] == 0 for line in data["stages"])  # type: ignore[attr-defined]
     settings = workspace.home / "settings.yaml"
     return "\n".join(
@@ -101,8 +102,9 @@ def _report(workspace: Workspace, data: dict[str, object]) -> str:
             output.table(("bucket", "samples", "kept"), report.buckets(lake)),
             "",
             f"skipped: {_counts(report.skipped(lake))}",
-            f"data loader: {loaded['samples']} samples in {loaded['batches']} batches, with the"
-            " skip-list",
+            f"data loader: {loaded['samples']} samples in {loaded['batches']} batches of one bucket"
+            f" each; of {kept} kept samples {loaded['configured']} are in buckets that fill a batch,"
+            " and what is left over of a bucket waits for the next epoch",
             f"{'nothing changed; ' if unchanged else ''}{data['seconds']} s, peak memory"
             f" {data['peak_memory_gib']} GiB (PSS of all processes)",
             "",

@@ -22,7 +22,8 @@ def read_all(config_path: str) -> dict[str, Any]:
         config_path: A compiled configuration's folder, or the pointer to a profile's current one.
 
     Returns:
-        Number of samples, batches, and batches per `height x width`; ids in the order seen.
+        Samples that the configuration has, samples and batches seen, batches per
+        `width x height`, and the ids in the order seen.
     """
     config = load_training_config(config_path)
     dataset = SkipDataset(streams=streams(config), shuffle=True, **config.dataset_arguments)
@@ -36,7 +37,13 @@ def read_all(config_path: str) -> dict[str, Any]:
         width, height = sizes.pop()
         shapes[f"{width}x{height}"] += 1
         ids += [sample["id"] for sample in batch]
-    return {"samples": len(ids), "batches": shapes.total(), "shapes": dict(shapes), "ids": ids}
+    return {
+        "configured": config.samples,
+        "samples": len(ids),
+        "batches": shapes.total(),
+        "shapes": dict(shapes),
+        "ids": ids,
+    }
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prx_assets.cli.materialize import StageLine, run_stages
+from prx_assets.cli.runs import Request, StageLine, run_stages
 from prx_assets.cli.sources import add_source
 from prx_assets.cli.workspace import Workspace
 from prx_resources.catalog import SourceManifest
@@ -61,7 +61,8 @@ def run_demo(workspace: Workspace, say: Callable[[str], None]) -> DemoRun:
     for name, place in places.items():
         files = add_source(workspace, manifest(name, place))
         say(f"source {name}: {files} files in {place}")
-    lines = run_stages(workspace, (), tuple(places), say=lambda line: say(str(line)))
+    request = Request((), tuple(places))
+    lines = run_stages(workspace, request, lambda line: say(str(line)))
     loaded = load(workspace)
     return DemoRun(lines, loaded, time.monotonic() - started)
 
