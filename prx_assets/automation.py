@@ -15,13 +15,22 @@ from dagster._core.scheduler.instigation import InstigatorType
 from prx_assets.jobs import GLOBAL_STAGES, PER_SOURCE_STAGES
 from prx_resources.settings import Settings
 
+_CHANGED: C[Any] = C.any_deps_match(C.data_version_changed())
+_CHANGED_ELSEWHERE: C[Any] = C.any_deps_match(
+    C.data_version_changed() & ~C.executed_with_root_target()
+)
+_WHILE_RUNNING: C[Any] = C.in_progress() | C.newly_updated()
+# `since_last_handled` forgets a change as soon as the stage has been updated, also one that the
+# run was too early to see: rows that arrive while captions run for days would wait for ever. Such
+# a change counts until the stage is requested again. Changes made by the same run don't.
+_MISSED: C[Any] = (_CHANGED_ELSEWHERE & _WHILE_RUNNING).since(
+    (C.newly_requested() & ~_CHANGED_ELSEWHERE) | C.initial_evaluation()
+)
+_DUE: C[Any] = _CHANGED.since_last_handled() | _MISSED
 _TEN_MINUTES: C[Any] = C.cron_tick_passed("*/10 * * * *")
 
 PER_SOURCE: C[Any] = (
-    (
-        (C.missing() & ~C.execution_failed())
-        | C.any_deps_match(C.data_version_changed()).since_last_handled()
-    )
+    ((C.missing() & ~C.execution_failed()) | _DUE)
     & ~C.any_deps_missing()
     & ~C.any_deps_in_progress()
     & ~C.in_progress()
@@ -34,10 +43,7 @@ A failed partition waits for a person or for another input. One source never wai
 
 GLOBAL: C[Any] = (
     (
-        (
-            C.any_deps_match(C.data_version_changed()).since_last_handled()
-            & _TEN_MINUTES.since_last_handled()
-        )
+        (_DUE & _TEN_MINUTES.since_last_handled())
         | (C.missing() & ~C.execution_failed() & C.any_deps_match(~C.missing()))
     )
     & ~C.in_progress()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,8 @@ class World:
     """Sources, jobs that only compute a data version, and ticks of the CPU lane.
 
     A stage's data version is a digest of its inputs' data versions, so it changes exactly when
-    they do. `broken` jobs fail, `bad` ones report a failed blocking check.
+    they do. `broken` jobs fail, `bad` ones report a failed blocking check. What
+    stands in `meanwhile` happens once, while the stage's job runs, after it has read its inputs.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class World:
         self.launched: list[JobSpec] = []
         self.broken: Requests = set()
         self.bad: Requests = set()
+        self.meanwhile: dict[str, Callable[[], object]] = {}
         self._digests: dict[str, str] = {}
         self._versions: dict[tuple[str, str], str] = {}
         self._cursor: Any = None
@@ -56,6 +58,13 @@ class World:
     def files(self, name: str, digest: str) -> bool:
         self._digests[name] = digest
         return report_source_files(self.instance, name, digest, 1)
+
+    def materialized(self, stage: str, source: str) -> None:
+        """A stage's materialization from elsewhere, without the cost of a run."""
+        self.instance.add_dynamic_partitions("source", [source])
+        self.instance.report_runless_asset_event(
+            dg.AssetMaterialization(stage, partition=source, tags={"dagster/data_version": source})
+        )
 
     def tick(self, *, minutes: float = 0.5, stages: Iterable[str] | None = None) -> Requests:
         """Evaluates the lane's conditions once, `minutes` after the last time."""
@@ -104,9 +113,10 @@ class World:
     def _launch(self, context: dg.AssetExecutionContext, spec: JobSpec, _: Any) -> Any:
         self.launched.append(spec)
         where = (spec.stage, None if spec.source == ALL_SOURCES else spec.source)
+        version = self._digest(spec.stage, spec.source)
+        self.meanwhile.pop(spec.stage, lambda: None)()
         if where in self.broken:
             raise dg.Failure("broken by the test")
-        version = self._digest(spec.stage, spec.source)
         self._versions[spec.stage, spec.source] = version
         checks = [
             dg.AssetCheckResult(

@@ -132,14 +132,56 @@ def test_a_mended_source_is_released(world: World) -> None:
     assert "training_config" in {spec.stage for spec in world.launched}
 
 
-def test_global_stages_run_once_in_ten_minutes_however_many_sources_land(world: World) -> None:
-    world.add_source("source-0")
+def test_a_global_stage_runs_every_ten_minutes_however_many_sources_land(world: World) -> None:
+    for number in range(20):
+        world.materialized("perceptual_hashes", f"source-{number}")
+        world.run(world.tick(minutes=2, stages=["duplicates"]))
+    assert [spec.stage for spec in world.launched] == ["duplicates"] * 5
+    world.materialized("perceptual_hashes", "the-last")
+    assert world.tick(minutes=2, stages=["duplicates"]) == set()
+    assert world.tick(minutes=8, stages=["duplicates"]) == {("duplicates", None)}
+
+
+def test_rows_that_arrive_while_a_stage_runs_are_not_forgotten(world: World) -> None:
+    world.add_source("birds")
     world.settle()
-    before = sum(spec.stage == "duplicates" for spec in world.launched)
-    for number in range(1, 11):
-        world.add_source(f"source-{number}")
-        world.run(world.tick(minutes=4))
-    assert sum(spec.stage == "duplicates" for spec in world.launched) - before == 4
+    world.files("birds", "v2")
+    for _ in range(2):
+        world.run(world.tick())
+    assert ("captions", "birds") in world.tick()
+
+    def more_files_arrive() -> None:
+        world.files("birds", "v3")
+        for stage in ("raw_images", "compacted_images"):
+            assert ("captions", "birds") not in world.tick()
+            world.run({(stage, "birds")})
+        assert ("captions", "birds") not in world.tick()
+
+    world.meanwhile["captions"] = more_files_arrive
+    world.run({("captions", "birds")})
+    assert ("captions", "birds") in world.tick()
+    world.settle()
+    assert world.tick(minutes=60) == set()
+
+
+@pytest.mark.parametrize("ticks", [0, 1])
+def test_a_source_that_lands_while_a_global_stage_runs_is_not_forgotten(
+    world: World, ticks: int
+) -> None:
+    only = ["duplicates"]
+    world.materialized("perceptual_hashes", "birds")
+
+    def another_source_lands() -> None:
+        world.materialized("perceptual_hashes", "cats")
+        for _ in range(ticks):
+            assert world.tick(stages=only) == set()
+
+    world.meanwhile["duplicates"] = another_source_lands
+    world.run(world.tick(stages=only))
+    assert world.tick(stages=only) == set()
+    assert world.tick(minutes=10, stages=only) == {("duplicates", None)}
+    world.run({("duplicates", None)})
+    assert world.tick(minutes=60, stages=only) == set()
 
 
 def test_a_takedown_compiles_the_lists_again_and_nothing_else(world: World) -> None:
