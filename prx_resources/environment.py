@@ -37,6 +37,8 @@ class JobEnvironment:
     def variables(self) -> dict[str, str]:
         """Returns the environment variables that carry this to the job."""
         found = {"PRX_JOB_ID": self.job_id, "PRX_RUN_DIR": str(self.run_dir)}
+        # Lance warns at each commit of a column that the operation is young; a canary test watches.
+        found["LANCE_LOG"] = os.environ.get("LANCE_LOG") or "error"
         if self.home is not None:
             # Ray looks at these once, when it is imported: too early for the job.
             found |= {"PRX_HOME": str(self.home), **own_ray_variables(self.home)}

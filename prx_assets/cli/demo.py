@@ -102,9 +102,10 @@ def _report(workspace: Workspace, data: dict[str, object]) -> str:
             output.table(("bucket", "samples", "kept"), report.buckets(lake)),
             "",
             f"skipped: {_counts(report.skipped(lake))}",
-            f"data loader: {loaded['samples']} samples in {loaded['batches']} batches of one bucket"
-            f" each; of {kept} kept samples {loaded['configured']} are in buckets that fill a batch,"
-            " and what is left over of a bucket waits for the next epoch",
+            f"data loader: {loaded['samples']} samples in {loaded['batches']} batches, each of one"
+            " bucket;",
+            f"  of {kept} kept samples {loaded['configured']} are in buckets that fill a batch, and"
+            " a bucket's incomplete last batch is dropped",
             f"{'nothing changed; ' if unchanged else ''}{data['seconds']} s, peak memory"
             f" {data['peak_memory_gib']} GiB (PSS of all processes)",
             "",

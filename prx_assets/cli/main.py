@@ -65,6 +65,7 @@ def run(arguments: list[str]) -> int:
         click.echo(f"error: {error.format_message()} (prx)\n  fix: prx --help", err=True)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
+        click.echo("stopped; finished chunks are kept, and the same command goes on", err=True)
         return INTERRUPTED
     except OSError as error:
         if debug:

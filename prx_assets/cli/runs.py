@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from prx_assets.explain import Cell
 
 Tell = Callable[[str], None]
+_INTERRUPTED = "DagsterExecutionInterruptedError"
 
 
 @dataclass(frozen=True)
@@ -198,13 +199,18 @@ class _Run:
             raise_on_error=False,
         )
         if not result.success:
-            raise _failure(result, self._source)
+            error = _failure(result, self._source)
+            if _INTERRUPTED in error.what:
+                # Dagster makes a failed run of Ctrl-C; the step has stopped its job.
+                raise KeyboardInterrupt
+            raise error
         return self._lines
 
     def _hear(self, entry: dg.EventLogEntry) -> None:
         event = entry.dagster_event
         if event is None:
-            self._remark(entry.user_message)
+            if not entry.user_message.startswith("[pipes]"):
+                self._remark(entry.user_message)
         elif event.is_step_start:
             self._began = entry.timestamp
         elif event.is_step_materialization:
