@@ -21,8 +21,10 @@ class Answer:
         lines = self.err.strip().splitlines()
         assert self.code == code, self.err
         assert len(lines) == 2, self.err
-        assert lines[0].startswith("error: ") and what in lines[0], lines[0]
-        assert lines[1].startswith("  fix: ") and fix in lines[1], lines[1]
+        assert lines[0].startswith("error: "), lines[0]
+        assert what in lines[0], lines[0]
+        assert lines[1].startswith("  fix: "), lines[1]
+        assert fix in lines[1], lines[1]
         assert "Traceback" not in self.err
 
 
