@@ -31,7 +31,10 @@ def local_ray_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     before = os.environ.get("RAY_AUTH_TOKEN_PATH")
     environment.export(environment.own_ray_variables(home))
     try:
-        keeper.ensure(home)
+        with pytest.MonkeyPatch.context() as patch:
+            # Ray's workers inherit the keeper's environment: they find the test engines.
+            patch.setenv("PYTHONPATH", str(Path(__file__).parent / "support"))
+            keeper.ensure(home)
         yield home
     finally:
         keeper.stop(home)
