@@ -24,7 +24,7 @@ from prx_resources.errors import BusyError, InvariantError
 from prx_resources.lake import Lake
 from prx_resources.lance_commit import commit_columns
 from prx_resources.lance_schema import chunk_rows
-from prx_resources.lance_table import hold, open_published, publish
+from prx_resources.lance_table import hold, open_published, publish, sweep_predecessors
 from prx_resources.late_binding import bind
 from prx_resources.lease import lease
 from prx_resources.stage_result import stage_result
@@ -127,6 +127,7 @@ def run(
         # An earlier run's failures may wait in chunks; only in the table are they seen as failed.
         _commit(job, stage, uri, chunks)
     ds = open_published(uri)
+    sweep_predecessors(uri, job.id)
     due = due_rows(ds, stage, spec)
     todo = _without(due, chunks.finished())
     seconds = None if seconds_per_row is None else seconds_per_row * todo.num_rows

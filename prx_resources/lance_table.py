@@ -7,7 +7,7 @@ modules of their own.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import lance
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from prx_resources.data_version import data_version, ingest_data_version
 from prx_resources.errors import TableError, UnknownError
+from prx_resources.jobs import SubmissionId
 from prx_resources.lance_commit import commit_append, commit_columns, replace_rows
 from prx_resources.lance_schema import (
     STORAGE_VERSION,
@@ -50,7 +51,7 @@ __all__ = [
     "quote",
     "read_images",
     "replace_rows",
-    "sweep_holds",
+    "sweep_predecessors",
     "take_rows",
     "target_fragment_rows",
     "write_fragment",
@@ -156,6 +157,7 @@ def hold(uri: str, version: int, holder: str) -> Iterator[None]:
         version: The version that is read.
         holder: Submission id of the reader.
     """
+    sweep_predecessors(uri, holder)
     ds, tag = _open(uri), f"{HOLD_PREFIX}{holder}"
     # A job that was killed and started again under its id finds its own old hold.
     move = ds.tags.update if tag in _tags(ds) else ds.tags.create
@@ -177,14 +179,17 @@ def holds(uri: str) -> dict[str, int]:
     }
 
 
-def sweep_holds(uri: str, alive: Callable[[str], bool]) -> list[str]:
-    """Removes the holds of holders that aren't `alive` and returns them."""
-    gone = [holder for holder in holds(uri) if not alive(holder)]
+def sweep_predecessors(uri: str, holder: str) -> None:
+    """Removes what killed jobs of the holder's stage and source held: only one such job runs."""
+    mine = SubmissionId.parse(holder)
+    if mine is None:
+        return
     ds = _open(uri)
-    for holder in gone:
-        with contextlib.suppress(ValueError):
-            ds.tags.delete(f"{HOLD_PREFIX}{holder}")
-    return gone
+    for other in holds(uri):
+        theirs = SubmissionId.parse(other)
+        if theirs and theirs != mine and (theirs.stage, theirs.source) == (mine.stage, mine.source):
+            with contextlib.suppress(ValueError):
+                ds.tags.delete(f"{HOLD_PREFIX}{other}")
 
 
 def read_images(

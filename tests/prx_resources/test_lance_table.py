@@ -83,6 +83,16 @@ def test_a_hold_keeps_its_version_through_clean_up(images: Any) -> None:
     assert lance_table.holds(images.uri) == {}
 
 
+def test_a_killed_jobs_hold_goes_when_its_stage_and_source_run_again(images: Any) -> None:
+    version = images.add(2)
+    dead, other = "prx-captions-s-0123456789abcdef-1", "prx-mds_shards-s-0123456789abcdef-1"
+    for holder in (dead, other):
+        lance_table.open_latest(images.uri).tags.create(f"hold-{holder}", version)
+    with lance_table.hold(images.uri, version, "prx-captions-s-fedcba9876543210-1"):
+        assert dead not in lance_table.holds(images.uri)
+    assert list(lance_table.holds(images.uri)) == [other]
+
+
 def test_a_job_that_starts_again_finds_its_own_hold(images: Any) -> None:
     first, second = images.add(1), images.add(1)
     with (
@@ -91,16 +101,6 @@ def test_a_job_that_starts_again_finds_its_own_hold(images: Any) -> None:
     ):
         assert lance_table.holds(images.uri) == {"job": second}
     assert lance_table.holds(images.uri) == {}
-
-
-def test_the_sweep_takes_only_the_dead(images: Any) -> None:
-    version = images.add(1)
-    with (
-        lance_table.hold(images.uri, version, "live"),
-        lance_table.hold(images.uri, version, "dead"),
-    ):
-        assert lance_table.sweep_holds(images.uri, lambda job: job == "live") == ["dead"]
-        assert lance_table.holds(images.uri) == {"live": version}
 
 
 def test_images_come_in_row_order_and_within_the_budget(images: Any) -> None:
