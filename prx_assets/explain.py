@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import dagster as dg
+from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
 from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
 from dagster._core.loader import LoadingContextForTest
 from dagster._core.storage.partition_status_cache import AssetPartitionStatus
@@ -91,10 +92,11 @@ def matrix(
         if (stage, source) in running:
             return "running"
         if recorded is AssetPartitionStatus.FAILED:
-            return "failed"
+            # A stage that a failed run had planned after the culprit counts as failed too.
+            return "failed" if upstream_done(stage, source) else "blocked"
         if recorded is AssetPartitionStatus.MATERIALIZED:
             status = resolver.get_status(dg.AssetKey(stage), partition)
-            if status is StaleStatus.FRESH:
+            if status is StaleStatus.FRESH and not _outside_changed(instance, graph, stage, source):
                 return "done"
         if stage in lanes_off:
             return "waiting"
@@ -128,6 +130,39 @@ def next_command(cells: Sequence[Cell], sources: Sequence[str]) -> str:
     if behind:
         return f"prx materialize {' '.join(behind)}"
     return "prx dev"
+
+
+def _outside_changed(
+    instance: dg.DagsterInstance, graph: BaseAssetGraph[Any], stage: str, source: str
+) -> bool:
+    """Tells whether an external partition (a source's files) changed since a stage read it.
+
+    Dagster's own staleness looks only for observations of external assets, and those would
+    request nothing.
+    """
+    outside = [
+        key
+        for key in graph.get(dg.AssetKey(stage)).parent_keys
+        if graph.get(key).is_external and graph.get(key).is_partitioned
+    ]
+    if not outside:
+        return False
+    made = _latest(instance, dg.AssetKey(stage), source)
+    tags = (made.asset_materialization.tags or {}) if made and made.asset_materialization else {}
+    for key in outside:
+        seen = tags.get(f"dagster/input_event_pointer/{key.to_user_string()}", "")
+        latest = _latest(instance, key, source)
+        if latest is not None and (not seen.isdigit() or latest.storage_id > int(seen)):
+            return True
+    return False
+
+
+def _latest(
+    instance: dg.DagsterInstance, key: dg.AssetKey, source: str
+) -> dg.EventLogRecord | None:
+    wanted = dg.AssetRecordsFilter(asset_key=key, asset_partitions=[source])
+    records = instance.fetch_materializations(wanted, limit=1).records
+    return records[0] if records else None
 
 
 def _recorded(
