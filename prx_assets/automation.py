@@ -54,6 +54,9 @@ CPU_LANE = "cpu_stages"
 PAID_LANE = "paid_stages"
 """Names of the two sensors. The first is on by default, the second waits for a person."""
 
+LANE_TAG = "lane"
+"""Tag of every stage: the sensor that requests it."""
+
 
 def paid_stages(settings: Settings) -> tuple[str, ...]:
     """Returns the stages whose configured engine costs money; all others run in the CPU lane."""

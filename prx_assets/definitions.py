@@ -7,6 +7,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from prx_assets.automation import CPU_LANE, LANE_TAG, PAID_LANE, paid_stages
 from prx_assets.caption_labels.asset import build_spec as caption_labels_spec
 from prx_assets.caption_labels.asset import caption_labels
 from prx_assets.captions.asset import build_spec as captions_spec
@@ -80,7 +81,7 @@ def build(home: Path, settings: Settings, *, stop_on_interrupt: bool = False) ->
         assets=[
             source_files,
             takedown_requests,
-            *(_with_identity(stage, settings) for stage in _STAGES),
+            *(_as_set(stage, settings) for stage in _STAGES),
         ],
         jobs=[refresh_source, refresh_global],
         schedules=[nightly_compaction],
@@ -95,17 +96,19 @@ def build(home: Path, settings: Settings, *, stop_on_interrupt: bool = False) ->
     )
 
 
-def _with_identity(stage: dg.AssetsDefinition, settings: Settings) -> dg.AssetsDefinition:
-    """Adds the identity that the settings give to the code version, where they decide values.
+def _as_set(stage: dg.AssetsDefinition, settings: Settings) -> dg.AssetsDefinition:
+    """Adds what the settings decide: the lane, and the identity of values to the code version.
 
     A changed model or prompt shows the stage as out of date; it requests nothing.
     """
-    build_spec = _IDENTITIES.get(stage.key.to_user_string())
-    if build_spec is None:
-        return stage
-    identity = row_fingerprint(stage.key.to_user_string(), build_spec(settings).ingredients())
+    name = stage.key.to_user_string()
+    lane = {LANE_TAG: PAID_LANE if name in paid_stages(settings) else CPU_LANE}
+    build_spec = _IDENTITIES.get(name)
+    identity = f"-{row_fingerprint(name, build_spec(settings).ingredients())}" if build_spec else ""
     return stage.map_asset_specs(
-        lambda spec: spec.replace_attributes(code_version=f"{spec.code_version}-{identity}")
+        lambda spec: spec.replace_attributes(
+            tags={**spec.tags, **lane}, code_version=f"{spec.code_version}{identity}"
+        )
     )
 
 

@@ -69,7 +69,7 @@ class Job:
             seconds: Estimated time, if known.
         """
         self._started = time.monotonic()
-        estimate = "unknown" if seconds is None else duration(seconds)
+        estimate = "unknown" if seconds is None else _estimate(seconds)
         due = f"{rows_due:,} rows due" if rows_due else "nothing due"
         self.log(
             f"{self.spec.stage} of {self.spec.source}: {due}, by {identity}, estimated time"
@@ -118,6 +118,11 @@ def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _estimate(seconds: float) -> str:
+    # Starting workers alone takes longer than less work than that.
+    return "a few seconds" if seconds < 10 else duration(seconds)
 
 
 def progress_line(data: dict[str, float]) -> str:
@@ -176,10 +181,12 @@ def _outcome(
         "rows_out": Meta(result.rows_out, "int"),
         "rows_done_now": Meta(result.done, "int"),
         "set_aside": Meta(result.set_aside, "json"),
+    }
+    run = {
         "seconds": Meta(round(time.monotonic() - started, 1), "float"),
         "job": Meta(told.job_id, "text"),
     }
-    return Outcome(result=replace(result, metadata={**counts, **result.metadata}))
+    return Outcome(result=replace(result, metadata={**counts, **result.metadata, **run}))
 
 
 def _spec(stage: str, run_dir: Path, pipes: PipesContext | None) -> JobSpec:

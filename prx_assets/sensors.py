@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from prx_assets.automation import CPU_LANE, PAID_LANE, cpu_stages, paid_stages
+from prx_assets.automation import CPU_LANE, LANE_TAG, PAID_LANE, paid_stages
 from prx_assets.raw_images.listing import digest, list_files
 from prx_assets.source_files import report_source_files
 from prx_assets.stage_asset import Platform
@@ -23,7 +23,7 @@ _BUDGET_S = 40.0
     minimum_interval_seconds=60,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description=(
-        "Lists the files of every catalogued source and reports `source_files` of those whose list"
+        "Lists the files of every catalogued source and reports source_files of those whose list"
         " changed. Reads names, sizes and times only. Where listing takes long it goes on with the"
         " next source at the next tick."
     ),
@@ -61,11 +61,10 @@ def _after(names: Sequence[str], cursor: str | None) -> list[str]:
 
 def lanes(settings: Settings) -> list[dg.AutomationConditionSensorDefinition]:
     """Returns the two automation sensors; a stage's lane follows its configured engine."""
-    paid = paid_stages(settings)
     return [
         dg.AutomationConditionSensorDefinition(
             CPU_LANE,
-            target=dg.AssetSelection.assets(*cpu_stages(settings)),
+            target=dg.AssetSelection.tag(LANE_TAG, CPU_LANE),
             default_status=dg.DefaultSensorStatus.RUNNING,
             minimum_interval_seconds=30,
             emit_backfills=False,
@@ -76,7 +75,7 @@ def lanes(settings: Settings) -> list[dg.AutomationConditionSensorDefinition]:
         ),
         dg.AutomationConditionSensorDefinition(
             PAID_LANE,
-            target=dg.AssetSelection.assets(*paid),
+            target=dg.AssetSelection.tag(LANE_TAG, PAID_LANE),
             default_status=dg.DefaultSensorStatus.STOPPED,
             minimum_interval_seconds=30,
             emit_backfills=False,
@@ -98,4 +97,4 @@ def _spends(settings: Settings) -> str:
         parts.append(f"{stage}: a million rows take {hours:.1f} GPU-hours, ${usd:,.0f}.")
     if parts:
         return " ".join(parts)
-    return f"Spends nothing now: the configured engines are built in and run in `{CPU_LANE}`."
+    return f"Spends nothing now: the configured engines are built in and run in {CPU_LANE}."

@@ -1,4 +1,4 @@
-"""`source_files`: the files of a source, as its catalog manifest names them.
+"""The files of a source, as its manifest in the catalog names them.
 
 The data version is the digest of the file list. `source_files_sensor` lists the files again every
 minute, `prx source add` once; only a changed digest is reported, and it requests `raw_images` of

@@ -35,9 +35,9 @@ def stage_result(
     others = finished.num_rows - identities.get(spec.row_fp, 0)
     set_aside = {**failed, "unfinished": lost} if lost else failed
     checks = (
-        CheckOutcome("rows_accounted", not lost, f"{lost} due rows have neither value nor reason"),
+        CheckOutcome("rows_accounted", not lost, f"{lost:,} due rows have no outcome."),
         CheckOutcome("one_identity", not others, _identity_text(others, spec), warn=True),
-        CheckOutcome("failed_rows", not failures, f"{failures} rows failed", warn=True),
+        CheckOutcome("failed_rows", not failures, f"{failures:,} rows failed.", warn=True),
     )
     return JobResult(
         data_version=data_version(ds, group, where=stage.where),
@@ -58,8 +58,8 @@ def stage_result(
 
 def _identity_text(others: int, spec: JobSpec) -> str:
     if not others:
-        return f"every row stands by {spec.row_fp}"
-    return f"{others} rows stand by another identity than {spec.row_fp}; redo recomputes them"
+        return f"Every row has the identity {spec.row_fp}."
+    return f"{others:,} rows have another identity than {spec.row_fp}; redo makes them anew."
 
 
 def _counts(values: pa.ChunkedArray) -> dict[str, int]:

@@ -67,15 +67,16 @@ def work(job: Job) -> JobResult:
             older_than=timedelta(hours=spec.keep_hours), error_if_tagged_old_versions=False
         )
     rows = after.count_rows()
+    megabytes = round(cleaned.bytes_removed / 1e6, 1)
     return JobResult(
         data_version=versions[1],
         rows_in=before.count_rows(),
         rows_out=rows,
         done=due,
-        metadata={**_health(uri, after), "bytes_removed": Meta(cleaned.bytes_removed, "int")},
+        metadata={**_health(uri, after), "megabytes_removed": Meta(megabytes, "float")},
         checks=(
-            CheckOutcome("rows_accounted", before.count_rows() == rows, f"{rows} rows"),
-            CheckOutcome("unchanged", versions[0] == versions[1], f"data version {versions[1]}"),
+            CheckOutcome("rows_accounted", before.count_rows() == rows, f"{rows:,} rows remain."),
+            CheckOutcome("unchanged", versions[0] == versions[1], f"Data version {versions[1]}."),
         ),
     )
 

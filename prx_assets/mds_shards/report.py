@@ -48,8 +48,8 @@ def result(
         "buckets": Meta(bucket_table(leaves), "table"),
         "leaves": Meta(len(leaves), "int"),
         "parts": Meta(sum(len(leaf.parts) for leaf in leaves), "int"),
-        "bytes": Meta(size, "int"),
-        "mean_sample_bytes": Meta(size // samples if samples else 0, "int"),
+        "megabytes": Meta(round(size / 1e6, 1), "float"),
+        "kilobytes_per_sample": Meta(round(size / 1e3 / samples, 1) if samples else 0.0, "float"),
         "failed": Meta(dict(reasons), "json"),
         "export": Meta(lake.uri(lake.mds_prefix(source, export_fp)), "path"),
     }
@@ -108,7 +108,7 @@ def _accounted(census: Census, rows_out: int, set_aside: Counter[str], lost: int
         "rows_accounted",
         lost == 0 and census.rows_in == rows_out + set_aside.total(),
         f"{census.rows_in:,} rows are {rows_out:,} live samples and {set_aside.total():,} rows set"
-        f" aside; {lost:,} are unaccounted for",
+        f" aside; {lost:,} are unaccounted for.",
         metadata={"set_aside": Meta(dict(set_aside), "json"), "unaccounted": Meta(lost, "int")},
     )
 
@@ -124,8 +124,8 @@ def _shards_verified(lake: Lake, leaves: list[Leaf]) -> CheckOutcome:
         "shards_verified",
         not broken,
         f"{len(shards) - len(broken):,} of {len(shards):,} live shards lie there with their size;"
-        " each was read back and its hash compared before it went live",
-        metadata={"broken": Meta(broken[:20], "json")},
+        " each was read back and its hash compared before it went live.",
+        metadata={"broken": Meta(broken[:20], "json")} if broken else {},
     )
 
 
@@ -141,9 +141,9 @@ def _bucket_images(lake: Lake, leaves: list[Leaf], quality: int) -> CheckOutcome
     return CheckOutcome(
         "bucket_images",
         not wrong,
-        f"in {len(leaves) - len(wrong)} of {len(leaves)} leaves the first image of the newest part"
-        f" has the bucket's size, three channels and the tables of quality {quality}",
-        metadata={"wrong": Meta(wrong[:20], "json")},
+        f"In {len(leaves) - len(wrong)} of {len(leaves)} leaves the first image of the newest part"
+        f" has the bucket's size, three channels and the tables of quality {quality}.",
+        metadata={"wrong": Meta(wrong[:20], "json")} if wrong else {},
     )
 
 

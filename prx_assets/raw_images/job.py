@@ -101,8 +101,8 @@ def _result(ingest: Ingest, ds: lance.LanceDataset) -> JobResult:
             "set_aside_examples": Meta(_examples(ds), "table"),
         },
         checks=(
-            _passed("rows_accounted", f"{usable + len(aside):,} rows: {usable:,} usable"),
-            _passed("files_accounted", f"{len(ingest.files):,} files listed, all accounted for"),
+            _passed("rows_accounted", f"{usable + len(aside):,} rows: {usable:,} usable."),
+            _passed("files_accounted", f"{len(ingest.files):,} files listed, all accounted for."),
             _rows_set_aside(set_aside),
             _vanished_files([*vanished, *gone]),
         ),
@@ -128,7 +128,7 @@ def _rows_set_aside(set_aside: dict[str, int]) -> CheckOutcome:
     return CheckOutcome(
         "rows_set_aside",
         passed=not set_aside,
-        description=f"set aside: {words}" if words else "no row is set aside",
+        description=f"Set aside: {words}." if words else "No row is set aside.",
         warn=True,
         metadata={reason: Meta(count, "int") for reason, count in set_aside.items()},
     )
@@ -138,9 +138,9 @@ def _vanished_files(paths: list[str]) -> CheckOutcome:
     return CheckOutcome(
         "vanished_files",
         passed=not paths,
-        description=f"{len(paths):,} files are gone from the source; their rows stay"
+        description=f"{len(paths):,} files are gone from the source; their rows stay."
         if paths
-        else "every file that has rows is still there",
+        else "Every file that has rows is still there.",
         warn=True,
         metadata={"files": Meta(paths[:_EXAMPLES], "json")} if paths else {},
     )

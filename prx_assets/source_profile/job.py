@@ -46,12 +46,12 @@ def describe(profile: Profile, data_version: str) -> JobResult:
         for level in LEVELS
     }
     metadata = {
-        "sizes_and_shapes": Meta(plots.shapes(profile), "md"),
-        "images_per_bucket": Meta(plots.buckets(profile), "md"),
-        "files_and_captions": Meta(plots.files(profile), "md"),
+        "plot_sizes_and_shapes": Meta(plots.shapes(profile), "md"),
+        "plot_images_per_bucket": Meta(plots.buckets(profile), "md"),
+        "plot_files_and_captions": Meta(plots.files(profile), "md"),
         "eligible": Meta(profile.eligible, "int"),
         "images_with_caption": Meta(profile.captions, "int"),
-        "total_bytes": Meta(profile.total_bytes, "int"),
+        "megabytes": Meta(round(profile.total_bytes / 1e6, 1), "float"),
         "levels": Meta([{"level": k, "images": n} for k, n in levels.items()], "table"),
         "buckets": Meta(profile.bucket_rows(), "table"),
         "formats": Meta(

@@ -1,4 +1,4 @@
-"""`takedown_requests`: images that must never be trained on, in a table outside any source.
+"""Images that must never be trained on, in a table outside any source.
 
 `prx takedown` writes it. The data version is the table's digest; a change compiles `skip_lists`
 again. A request covers the image's whole duplicate group and survives the removal and re-adding of

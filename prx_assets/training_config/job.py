@@ -90,7 +90,7 @@ def _publish(lake: Lake, profile: str, compiled: Compiled) -> bool:
 
 def _result(lake: Lake, made: dict[str, Made]) -> JobResult:
     first = made.get("default") or next(iter(made.values()))
-    left_out = {name: dict(one.plan.left_out) for name, one in made.items()}
+    left_out = _left_out(made)
     unfilled = sum(first.plan.left_out.values())
     aside = {"skipped": first.samples - first.kept - unfilled, "left_out": unfilled}
     pooled = sum(len(stream.leaves) > 1 for stream in first.plan.streams)
@@ -105,7 +105,7 @@ def _result(lake: Lake, made: dict[str, Made]) -> JobResult:
             "load": Meta(lake.uri(lake.training_config_pointer(min(made))), "path"),
             "streams": Meta(_table(made), "table"),
             "pooled_streams": Meta(pooled, "int"),
-            "left_out": Meta(left_out, "json"),
+            "left_out": Meta(left_out, "table"),
             "empty_leaves": Meta({name: len(one.plan.empty) for name, one in made.items()}, "json"),
         },
         checks=(
@@ -113,10 +113,10 @@ def _result(lake: Lake, made: dict[str, Made]) -> JobResult:
             CheckOutcome("streams_fill_batches", True, "Every stream fills its batches."),
             CheckOutcome(
                 "nothing_left_out",
-                not any(left_out.values()),
+                not left_out,
                 f"{unfilled:,} samples lie in buckets too small for one batch per node.",
                 warn=True,
-                metadata={"left_out": Meta(left_out, "json")},
+                metadata={"left_out": Meta(left_out, "table")},
             ),
         ),
     )
@@ -135,6 +135,16 @@ def _table(made: dict[str, Made]) -> list[dict[str, str | int | float]]:
         for name, one in made.items()
         for stream in one.plan.streams
     ]
+
+
+def _left_out(made: dict[str, Made]) -> list[dict[str, str | int]]:
+    rows: list[dict[str, str | int]] = []
+    for name, one in made.items():
+        for leaf, samples in one.plan.left_out.items():
+            source, _, level, ratio = leaf.split("/")
+            row = {"profile": name, "source": source, "level": level, "ratio": ratio}
+            rows.append({**row, "samples": samples})
+    return rows
 
 
 if __name__ == "__main__":

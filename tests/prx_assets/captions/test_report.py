@@ -30,8 +30,8 @@ def test_good_captions_pass_both_checks(tmp_path: Path) -> None:
     assert {check.name: check.passed for check in checks} == {"caption_length": True, "gates": True}
     assert metadata["rows_by_model"].value == {"m/1": 2}
     assert metadata["median_words"].value == 11
-    assert metadata["words"].value.startswith("![words in a caption](data:image/png;base64,")
-    assert len(metadata["words"].value) < 60_000
+    assert metadata["plot_words"].value.startswith("![words in a caption](data:image/png;base64,")
+    assert len(metadata["plot_words"].value) < 60_000
 
 
 def test_failed_gates_warn_and_are_counted(tmp_path: Path) -> None:
@@ -56,4 +56,4 @@ def test_no_captions_yet(tmp_path: Path) -> None:
     metadata, checks = report(dataset(tmp_path, [None], [None]), CaptionsSpec())
     assert all(check.passed for check in checks)
     assert metadata["samples"].value == []
-    assert "words" not in metadata
+    assert "plot_words" not in metadata
