@@ -6,6 +6,8 @@ import signal
 import socket
 import subprocess
 import sys
+import time
+from contextlib import suppress
 
 import click
 
@@ -28,21 +30,31 @@ def dev(context: click.Context, port: int | None) -> int:
     environment = child_environment(
         {"PRX_HOME": str(workspace.home), "DAGSTER_HOME": str(workspace.dagster_home)}
     )
-    command = [sys.executable, "-m", "dagster", "dev", "-m", "prx_assets.definitions"]
-    command += ["-h", "127.0.0.1", "-p", str(chosen)]
-    output.note(
-        f"Dagster UI: http://127.0.0.1:{chosen} (PRX_HOME {workspace.home}); Ctrl-C ends it"
-    )
+    # Dagster recommends a command that can't be told its folder, at every start.
+    command = [sys.executable, "-W", "ignore:Function `dev_command` is superseded"]
+    command += ["-m", "dagster", "dev", "-m", "prx_assets.definitions"]
+    command += ["-h", "127.0.0.1", "-p", str(chosen), "--log-level", "warning"]
+    output.note(f"starting Dagster on {workspace.home}, which takes about ten seconds ...")
+    for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # SIGINT too: whatever a shell starts in the background ignores it.
+        signal.signal(kind, _interrupt)
     # PRX_HOME as working folder: Dagster puts it on the import path, where a stray module can
     # shadow one of its own. An own group, so that Ctrl-C reaches us first.
     server = subprocess.Popen(command, cwd=workspace.home, env=environment, start_new_session=True)
     try:
+        if _answers(server, chosen):
+            output.note(f"Dagster UI: http://127.0.0.1:{chosen}; Ctrl-C ends it, its jobs and Ray")
         return server.wait()
     except KeyboardInterrupt:
+        output.note("ending Dagster, its jobs and the local Ray ...")
         _end(server)
         stopped = len(workspace.ray_jobs().stop_all())
         output.note(f"stopped {stopped} jobs and the local Ray; finished chunks are kept")
         return 0
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _port(wanted: int | None) -> int:
@@ -59,6 +71,15 @@ def _port(wanted: int | None) -> int:
         where="127.0.0.1",
         fix="leave --port out, or end what listens there" if wanted else "give one with --port",
     )
+
+
+def _answers(server: subprocess.Popen[bytes], port: int) -> bool:
+    """Waits until the UI answers; returns False if the server ends before."""
+    while server.poll() is None:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+        time.sleep(0.2)
+    return False
 
 
 def _end(server: subprocess.Popen[bytes]) -> None:
