@@ -42,29 +42,34 @@ def installed_prx(home: Path, *arguments: str) -> subprocess.CompletedProcess[st
 
 @dataclass(frozen=True)
 class Demo:
-    """A demo's runs and what they left.
+    """A run of `prx demo` and what it left.
 
     Attributes:
         home: PRX_HOME.
-        first: The first `prx demo`.
+        said: What it printed.
         lake: Every file of the lake after it.
-        again: The second one, as JSON.
     """
 
     home: Path
-    first: subprocess.CompletedProcess[str]
+    said: str
     lake: Files
-    again: subprocess.CompletedProcess[str]
+
+
+def run_demo(home: Path, *options: str) -> Demo:
+    answer = installed_prx(home, "demo", *options)
+    assert answer.returncode == 0, answer.stderr
+    return Demo(home, answer.stdout, files(home / "lake"))
 
 
 @pytest.fixture(scope="session")
 def demo(local_ray_home: Path) -> Demo:
-    first = installed_prx(local_ray_home, "demo")
-    assert first.returncode == 0, first.stderr
-    lake = files(local_ray_home / "lake")
-    again = installed_prx(local_ray_home, "demo", "--json")
-    assert again.returncode == 0, again.stderr
-    return Demo(local_ray_home, first, lake, again)
+    return run_demo(local_ray_home)
+
+
+@pytest.fixture(scope="session")
+def again(demo: Demo) -> Demo:
+    """The second demo, which prints JSON."""
+    return run_demo(demo.home, "--json")
 
 
 @pytest.fixture

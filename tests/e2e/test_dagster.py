@@ -50,8 +50,9 @@ class Platform:
             dg.AssetCheckKey(dg.AssetKey(stage), name), limit=100
         )
         found: dict[str | None, bool] = {}
-        for record in records:  # newest first
-            found.setdefault(record.partition, record.status.value == "SUCCEEDED")
+        for record in records:  # newest first; a failed step leaves a planned one
+            if record.status.value in ("SUCCEEDED", "FAILED"):
+                found.setdefault(record.partition, record.status.value == "SUCCEEDED")
         return found
 
 
@@ -71,10 +72,9 @@ def platform(home: Path, prx: Callable[..., int], tmp_path: Path) -> Iterator[Pl
 def test_results_land_on_their_partition_and_failures_leave_nothing_behind(
     platform: Platform, tmp_path: Path
 ) -> None:
-    cats = platform.materialize("cats", "raw_images", "captions", "mds_shards")
+    cats = platform.materialize("cats", "raw_images", "compacted_images", "captions", "mds_shards")
     assert cats.success
-    dogs = platform.materialize("dogs", "raw_images")
-    assert dogs.success
+    assert platform.materialize("dogs", "raw_images").success
     [made] = cats.asset_materializations_for_node("raw_images")
     assert made.partition == "cats"
     assert platform.made("raw_images") == set(SOURCES)
@@ -100,7 +100,5 @@ def test_results_land_on_their_partition_and_failures_leave_nothing_behind(
     [shard] = (platform.home / "lake" / "mds" / "cats").rglob("*.mds")
     shard.write_bytes(shard.read_bytes()[:-1])
     assert not platform.materialize("cats", "mds_shards").success
-    settings["captions"]["engine"] = ENGINE
-    (platform.home / "settings.yaml").write_text(yaml.safe_dump(settings))
-    assert platform.materialize("dogs", "captions", "mds_shards").success
+    assert platform.materialize("dogs", "mds_shards").success
     assert platform.checks("mds_shards", "shards_verified") == {"cats": False, "dogs": True}

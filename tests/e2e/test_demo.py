@@ -21,13 +21,15 @@ from prx_resources.lake import Lake
 from prx_resources.skip_dataset import SkipDataset, load_training_config, streams
 
 from .conftest import Demo, installed_prx
-from .world import files
+
+# A whole demo, on a busy machine.
+pytestmark = pytest.mark.timeout(900)
 
 SOURCES = ("snapshots", "archive", "crawl")
 
 
 def test_it_tells_a_person_what_there_is_and_how_to_go_on(demo: Demo) -> None:
-    said = demo.first.stdout
+    said = demo.said
     for source in SOURCES:
         for stage in PER_SOURCE_STAGES:
             assert any(line.split()[:2] == [source, stage] for line in said.splitlines())
@@ -40,8 +42,8 @@ def test_it_tells_a_person_what_there_is_and_how_to_go_on(demo: Demo) -> None:
         assert text in said
 
 
-def test_a_second_run_says_unchanged_at_every_stage(demo: Demo) -> None:
-    stages = json.loads(demo.again.stdout)["stages"]
+def test_a_second_run_says_unchanged_at_every_stage(again: Demo) -> None:
+    stages = json.loads(again.said)["stages"]
     done = {(line["source"], line["stage"]): line["done"] for line in stages}
     assert done == {
         **{(source, stage): 0 for source in SOURCES for stage in PER_SOURCE_STAGES},
@@ -49,12 +51,12 @@ def test_a_second_run_says_unchanged_at_every_stage(demo: Demo) -> None:
     }
 
 
-def test_a_second_run_leaves_every_file_of_the_lake_as_it_was(demo: Demo) -> None:
+def test_a_second_run_leaves_every_file_of_the_lake_as_it_was(demo: Demo, again: Demo) -> None:
     def lasting(lake: dict[str, Any]) -> dict[str, Any]:
         # Who wrote last is another; what was written isn't.
         return {path: content for path, content in lake.items() if not path.startswith("leases/")}
 
-    before, after = lasting(demo.lake), lasting(files(demo.home / "lake"))
+    before, after = lasting(demo.lake), lasting(again.lake)
     assert before.keys() == after.keys()
     assert [path for path in before if before[path] != after[path]] == []
     kinds = Counter(Path(path).suffix for path in after if path.startswith("mds/"))
@@ -69,9 +71,9 @@ def test_nothing_unfinished_is_left(demo: Demo) -> None:
         assert lance_table.holds(lake.images_uri(source)) == {}
 
 
-def test_the_loader_sees_what_the_configuration_keeps(demo: Demo) -> None:
-    lake = Lake(str(demo.home / "lake"))
-    loaded = json.loads(demo.again.stdout)["loaded"]
+def test_the_loader_sees_what_the_configuration_keeps(again: Demo) -> None:
+    lake = Lake(str(again.home / "lake"))
+    loaded = json.loads(again.said)["loaded"]
     config = load_training_config(lake.uri(lake.training_config_pointer("default")))
     lock = json.loads(Path(lake.uri(f"training_configs/{config.lock}/lock.json")).read_text())
     too_few = {(leaf.split("/")[0], leaf.split("/", 2)[2]) for leaf in lock["left_out"]}

@@ -6,6 +6,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from prx_resources import lance_table
 from prx_resources.catalog import Catalog
 from prx_resources.lake import Lake
@@ -37,6 +39,7 @@ def test_a_hash_without_a_label_is_not_enough(world: World) -> None:
     assert "pets/c0" not in {key for key, _ in world.loaded()}
 
 
+@pytest.mark.timeout(900)  # it may be the first to want the demo
 def test_a_taken_down_picture_and_its_twins_stay_away_for_good(
     demo: Demo, home: Path, prx: Callable[..., int], local_ray_home: Path
 ) -> None:
