@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,25 @@ from prx_resources import environment, keeper
 # Ray reads these at its import, and test modules may import it while they are collected.
 os.environ["RAY_AUTH_MODE"] = "token"
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+
+CHROMIUM = Path("/usr/bin/chromium")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--require-system",
+        action="store_true",
+        help="Fail tests whose Debian packages (`make test-system`) are missing.",
+    )
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("browser") is None or CHROMIUM.exists():
+        return
+    missing = f"{CHROMIUM} is missing; `make test-system` installs it"
+    if item.config.getoption("--require-system"):
+        pytest.fail(missing, pytrace=False)
+    pytest.skip(missing)
 
 
 @pytest.fixture
@@ -42,3 +63,26 @@ def local_ray_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             del os.environ["RAY_AUTH_TOKEN_PATH"]
         else:
             os.environ["RAY_AUTH_TOKEN_PATH"] = before
+
+
+@pytest.fixture(autouse=True)
+def _shared_memory_released(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Frees Streaming's shared memory after each test.
+
+    Streaming frees it when the interpreter exits, and every new data set opens all that is left of
+    the earlier ones: a long test run would run out of file descriptors.
+    """
+    mine: list[Any] = []
+    register = atexit.register
+
+    def keep(call: Any, *args: Any, **kwargs: Any) -> Any:
+        owner = type(getattr(call, "__self__", None))
+        if owner.__module__ == "streaming.base.shared.memory":
+            mine.append(call)
+            return call
+        return register(call, *args, **kwargs)
+
+    monkeypatch.setattr(atexit, "register", keep)
+    yield
+    for cleanup in mine:
+        cleanup()
