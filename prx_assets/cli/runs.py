@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from prx_assets.explain import Cell
 
 Tell = Callable[[str], None]
+_OF_DAGSTER = ("[pipes]", "Dependencies for step")
 _INTERRUPTED = "DagsterExecutionInterruptedError"
 
 
@@ -209,7 +210,7 @@ class _Run:
     def _hear(self, entry: dg.EventLogEntry) -> None:
         event = entry.dagster_event
         if event is None:
-            if not entry.user_message.startswith("[pipes]"):
+            if not entry.user_message.startswith(_OF_DAGSTER):
                 self._remark(entry.user_message)
         elif event.is_step_start:
             self._began = entry.timestamp

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 import click
@@ -9,6 +10,8 @@ import click
 from prx_assets.cli import output
 from prx_assets.cli.workspace import Workspace
 from prx_resources.contract import ALL_SOURCES
+
+_MOST_COLUMNS = 6
 
 
 @click.command()
@@ -29,8 +32,7 @@ def status(context: click.Context) -> None:
         per_source, over_all = explain.stages(defs)
         following = explain.next_command(cells, sources)
     states = {(cell.stage, cell.source): cell.state for cell in cells}
-    rows = [(stage, *(states[stage, source] for source in sources)) for stage in per_source]
-    text = output.table(("stage", *sources), rows) if sources else "no sources yet"
+    text = _matrix(states, per_source, sources) if sources else "no sources yet"
     text += "\n\n" + output.table(
         ("over all sources", "state"), [(stage, states[stage, ALL_SOURCES]) for stage in over_all]
     )
@@ -41,3 +43,14 @@ def status(context: click.Context) -> None:
         text,
         next_command=following,
     )
+
+
+def _matrix(
+    states: Mapping[tuple[str, str], str], stages: Sequence[str], sources: Sequence[str]
+) -> str:
+    """Returns the table; the longer list goes down, so that it fits a terminal."""
+    if len(sources) > _MOST_COLUMNS:
+        rows = [(source, *(states[stage, source] for stage in stages)) for source in sources]
+        return output.table(("source", *stages), rows)
+    rows = [(stage, *(states[stage, source] for source in sources)) for stage in stages]
+    return output.table(("stage", *sources), rows)
