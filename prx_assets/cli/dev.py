@@ -49,7 +49,8 @@ def dev(context: click.Context, port: int | None) -> int:
         output.note("ending Dagster, its jobs and the local Ray ...")
         _end(server)
         stopped = len(workspace.ray_jobs().stop_all())
-        output.note(f"stopped {stopped} jobs and the local Ray; finished chunks are kept")
+        jobs = f"jobs stopped: {stopped}; finished chunks are kept" if stopped else "no job ran"
+        output.note(f"Dagster and the local Ray have ended; {jobs}")
         return 0
 
 
