@@ -44,8 +44,8 @@ def estimate(rows: int, tuning: Mapping[str, Json]) -> Estimate | None:
     return Estimate(rows, hours, hours * price)
 
 
-def check_cost(job: Job, stage: ColumnStage) -> None:
-    """Says what a paid run will cost before it starts, and refuses one above the limit.
+def check_cost(job: Job, stage: ColumnStage) -> str:
+    """Returns what a paid run will cost, for the run's first line; refuses one above the limit.
 
     Rows that wait in chunks of an earlier run count too: the estimate is rather too high.
 
@@ -54,16 +54,16 @@ def check_cost(job: Job, stage: ColumnStage) -> None:
     """
     tuning = job.spec.tuning
     if estimate(0, tuning) is None:
-        return
+        return ""
     ds = open_published(Lake(job.spec.lake).images_uri(job.spec.source))
     expected = estimate(due_rows(ds, stage, job.spec).num_rows, tuning)
     limit = tuning.get("max_cost_usd")
     if expected is None or not expected.rows:
-        return
-    job.log(f"expected cost: {expected}")
+        return ""
     if limit is not None and expected.usd > limit:
         raise CostRefused(
             f"this run would cost too much: {expected}, the limit is ${limit:,.2f}",
             where=f"{stage.name} of {job.spec.source}",
             fix="raise max_cost_per_run in settings.yaml, or choose a cheaper engine",
         )
+    return f", expected cost: {expected}"

@@ -48,7 +48,8 @@ def work(job: Job, *, pool: Pool | None = None) -> JobResult:
     """
     spec = CaptionLabelsSpec(**job.spec.params)
     tuning = job.spec.tuning
-    check_cost(job, LABELLED)
+    engine = f"{spec.engine}/{spec.model}@{spec.revision}" if spec.model else spec.engine
+    cost = check_cost(job, LABELLED)
     result = run(
         job,
         LABELLED,
@@ -56,7 +57,7 @@ def work(job: Job, *, pool: Pool | None = None) -> JobResult:
         workers=tuning.get("workers"),
         pool=pool,
         seconds_per_row=_seconds_per_row(spec.engine, tuning),
-        identity=f"{spec.engine}/{spec.model}@{spec.revision}" if spec.model else spec.engine,
+        identity=engine + cost,
     )
     table = lance_table.open_published(Lake(job.spec.lake).images_uri(job.spec.source))
     return replace(result, metadata={**result.metadata, **report(table)})

@@ -46,7 +46,7 @@ def work(job: Job, *, pool: Pool | None = None) -> JobResult:
     """
     spec = CaptionsSpec(**job.spec.params)
     tuning = job.spec.tuning
-    check_cost(job, CAPTIONED)
+    cost = check_cost(job, CAPTIONED)
     result = run(
         job,
         CAPTIONED,
@@ -54,7 +54,7 @@ def work(job: Job, *, pool: Pool | None = None) -> JobResult:
         workers=tuning.get("workers"),
         pool=pool,
         seconds_per_row=_seconds_per_row(spec.engine, tuning),
-        identity=identity(spec),
+        identity=identity(spec) + cost,
     )
     table = lance_table.open_published(Lake(job.spec.lake).images_uri(job.spec.source))
     metadata, checks = report(table, spec)
