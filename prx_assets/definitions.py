@@ -86,9 +86,13 @@ def build(home: Path, settings: Settings, *, stop_on_interrupt: bool = False) ->
         jobs=[refresh_source, refresh_global],
         schedules=[nightly_compaction],
         sensors=[source_files_sensor, *lanes(settings)],
+        # Not configurable: the launchpad offers what a run may change, and that isn't the lake.
         resources={
-            "platform": Platform(home=str(home)),
-            "ray_jobs": ray_jobs(home, settings, stop_on_interrupt=stop_on_interrupt),
+            name: dg.ResourceDefinition.hardcoded_resource(resource)
+            for name, resource in {
+                "platform": Platform(home=str(home)),
+                "ray_jobs": ray_jobs(home, settings, stop_on_interrupt=stop_on_interrupt),
+            }.items()
         },
         executor=dg.in_process_executor
         if settings.executor == "in_process"

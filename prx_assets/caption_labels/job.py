@@ -75,7 +75,7 @@ def report(ds: lance.LanceDataset) -> dict[str, Meta]:
     return {
         "rows_by_label": Meta({**dict.fromkeys(LABELS, 0), **_count(ds, "label")}, "json"),
         "rows_by_model": Meta(dict(_count(ds, "label_model")), "json"),
-        "samples": Meta([row for label in LABELS for row in _samples(ds, label)], "table"),
+        "samples": Meta([row for label in LABELS for row in _samples(ds, label)], "json"),
     }
 
 

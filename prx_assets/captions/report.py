@@ -35,7 +35,7 @@ def report(
     gates = _count(ds, "caption_gates", splitting=True)
     captioned = ds.count_rows(filter="caption IS NOT NULL")
     metadata = {
-        "samples": Meta(_samples(some), "table"),
+        "samples": Meta(_samples(some), "json"),
         "rows_by_model": Meta(dict(_count(ds, "caption_model")), "json"),
         "rows_by_gate": Meta(dict(gates), "json"),
     }
