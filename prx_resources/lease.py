@@ -18,6 +18,7 @@ from pathlib import Path
 
 from prx_resources.errors import BusyError, ConflictError
 from prx_resources.object_store import ObjectStore, latest_pointer
+from prx_resources.processes import start_time
 
 Clock = Callable[[], float]
 
@@ -45,7 +46,7 @@ class Epoch:
         if self.released or now > self.expires_at:
             return True
         # A killed job's successor on the same machine needn't wait for the expiry.
-        return self.machine == _machine() and not _runs(self.pid)
+        return self.machine == _machine() and start_time(self.pid) is None
 
     def to_bytes(self) -> bytes:
         """Returns the object's data."""
@@ -195,16 +196,6 @@ def _beat(held: Lease, stop: threading.Event) -> None:
 
 def _parse(data: bytes) -> Epoch:
     return Epoch(**json.loads(data))
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _machine() -> str:

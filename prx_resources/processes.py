@@ -33,7 +33,7 @@ class Process:
     def alive(self) -> bool:
         """Whether this very process still runs."""
         _children[:] = [child for child in _children if child.poll() is None]
-        return _start_time(self.pid) == self.started
+        return start_time(self.pid) == self.started
 
     def end(self, wait_s: float) -> None:
         """Asks the process to end; kills its group if it is still there after `wait_s`."""
@@ -71,15 +71,15 @@ def spawn(command: Sequence[str], log: Path, variables: Mapping[str, str], cwd: 
         )
     _children.append(child)
     # A child that isn't reaped yet has a start time even if it has ended already.
-    return Process(child.pid, _start_time(child.pid) or "ended")
+    return Process(child.pid, start_time(child.pid) or "ended")
 
 
 def this_process() -> Process:
     """Returns the process that runs this code."""
-    return Process(os.getpid(), _start_time(os.getpid()) or "")
+    return Process(os.getpid(), start_time(os.getpid()) or "")
 
 
-def _start_time(pid: int) -> str | None:
+def start_time(pid: int) -> str | None:
     """Returns when process `pid` started, None if there is none or it is a zombie."""
     if sys.platform == "linux":
         try:

@@ -161,9 +161,8 @@ class RayPool:
         import ray
 
         kind = ray.remote(num_cpus=1, max_restarts=_RETRIES, max_task_retries=_RETRIES)(_Worker)
-        shared = ray.put((factory, work))
         count = self._workers or int(ray.cluster_resources().get("CPU", 1))
-        actors = [kind.remote(shared) for _ in range(max(1, min(count, len(tasks))))]
+        actors = [kind.remote(factory, work) for _ in range(max(1, min(count, len(tasks))))]
         # Work starts with the first worker that is up: the cluster may have no room for all.
         running = {actor.ready.remote(): actor for actor in actors}
         todo, left = list(reversed(tasks)), len(tasks)
@@ -185,8 +184,8 @@ class RayPool:
 class _Worker:
     """Holds one engine. A failed start is kept as a value: Ray would wrap and retry it."""
 
-    def __init__(self, shared: tuple[ComputeFactory, RangeWork]) -> None:
-        factory, self._work = shared
+    def __init__(self, factory: ComputeFactory, work: RangeWork) -> None:
+        self._work = work
         self._failure: PrxError | None = None
         try:
             self._compute = _start(factory)

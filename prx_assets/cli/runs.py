@@ -117,15 +117,42 @@ def run_stages(
             picked = [stage for stage in stages if stage in chosen]
             if request.only:
                 picked = [s for s in picked if _in_state(cells, s, source, request.only)]
-            if picked:
-                try:
+            try:
+                for together in _in_order(defs, picked):
                     run = _Run(defs, instance, source, say, remark)
-                    lines += run.execute(picked, request.config or {})
-                except JobFailed as error:
-                    failures.append(error)
+                    lines += run.execute(together, request.config or {})
+            except JobFailed as error:
+                failures.append(error)
         if failures:
             raise failures[0]
         return lines
+
+
+def _in_order(defs: dg.Definitions, stages: Sequence[str]) -> list[list[str]]:
+    """Splits stages, upstream first, into runs that keep their order.
+
+    Within a run Dagster orders a stage after another only if all stages between them are in the
+    run too.
+    """
+    graph = defs.resolve_asset_graph()
+    runs: list[dict[str, set[str]]] = []
+    for stage in stages:
+        above = {key.to_user_string() for key in graph.get_ancestor_asset_keys(_key(stage))}
+        parents = {key.to_user_string() for key in graph.get(_key(stage)).parent_keys}
+        # For each stage of the current run: those of the run that Dagster knows to come before.
+        current = runs[-1] if runs else {}
+        known = set().union(*({name, *current[name]} for name in parents & set(current)))
+        if not runs or not above & set(current) <= known:
+            runs.append({})
+            known = set()
+        runs[-1][stage] = known
+    return [list(run) for run in runs]
+
+
+def _key(stage: str) -> dg.AssetKey:
+    import dagster as dg
+
+    return dg.AssetKey(stage)
 
 
 def _silent(text: str) -> None:  # noqa: ARG001
@@ -159,11 +186,12 @@ def _check_assets(assets: Sequence[str], known: Sequence[str]) -> None:
 
 
 def _in_state(cells: Sequence[Cell], stage: str, source: str, only: str) -> bool:
-    state = next((c.state for c in cells if (c.stage, c.source) == (stage, source)), None)
-    # Behind something missing, a blocked stage is missing too: it runs in the same run.
-    return state == only or (
-        state in {"missing": ("blocked",), "stale": ("missing", "blocked"), "failed": ()}[only]
-    )
+    of_source = {cell.stage: cell.state for cell in cells if cell.source == source}
+    state = of_source.get(stage)
+    # What stands behind a chosen stage comes with it: its run ended with that stage, too.
+    if state == "blocked":
+        return only in ("missing", "stale") or "failed" in of_source.values()
+    return state == only or (only == "stale" and state == "missing")
 
 
 class _Run:

@@ -85,3 +85,20 @@ def test_new_files_are_noticed_without_a_sensor(prx, world, tmp_path):
     world._digests["birds"] = "v2"
     prx("materialize", "-s", "birds", "--stale")
     assert ("raw_images", "birds") in launched(world)
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        ("captions", "raw_images"),
+        ("mds_shards", "raw_images"),
+        ("caption_labels", "compacted_images", "raw_images"),
+        ("training_config", "duplicates", "raw_images"),
+    ],
+)
+def test_stages_run_upstream_first_also_with_a_gap_between_them(prx, world, chosen):
+    prx("materialize")
+    launched(world)
+    assert prx("materialize", *chosen, "-s", "cats").code == 0
+    order = [*PER_SOURCE_STAGES, *GLOBAL_STAGES]
+    assert [spec.stage for spec in world.launched] == sorted(chosen, key=order.index)
