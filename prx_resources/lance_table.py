@@ -78,8 +78,7 @@ def create(
         embedding_dim: Length of the source's vectors; None if it brings none.
     """
     if not exists(uri):
-        # Two creators: the loser's error is fine, the table is there.
-        with contextlib.suppress(OSError):
+        try:
             lance.write_dataset(
                 image_schema(embedding_dim).empty_table(),
                 uri,
@@ -87,6 +86,10 @@ def create(
                 data_storage_version=STORAGE_VERSION,
                 enable_stable_row_ids=True,
             )
+        except OSError:
+            # Two creators: the loser's error is fine, the table is there.
+            if not exists(uri):
+                raise
     ds = _open(uri)
     if not configured(ds):
         ds.update_config(table_config(chunk_rows, target_fragment_rows))

@@ -109,7 +109,7 @@ class LocalStore:
         """See `ObjectStore.list`."""
         top = self._path(prefix) if prefix else self.root
         keys = []
-        for folder, _, names in os.walk(top):
+        for folder, _, names in os.walk(top, onerror=_unlistable):
             base = Path(folder).relative_to(self.root).as_posix()
             stem = "" if base == "." else f"{base}/"
             keys += [f"{stem}{name}" for name in names if not name.startswith(_TEMPORARY)]
@@ -147,6 +147,12 @@ class LocalStore:
         return created
 
 
+def _unlistable(error: OSError) -> None:
+    # Without this a folder that can't be read looks empty: no pointer, no lease, no skipped sample.
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise _refusal(error, Path(error.filename or "")) from error
+
+
 def _sync_folder(folder: Path) -> None:
     # Without this a power cut may lose the name although the bytes were synced.
     handle = os.open(folder, os.O_RDONLY)
@@ -158,7 +164,7 @@ def _sync_folder(folder: Path) -> None:
 
 def _refusal(error: OSError, path: Path) -> StoreRefused:
     where = str(path)
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if disk_full(error):
         return StoreRefused(
             "the disk is full; nothing was half-written",
             where=where,
@@ -166,13 +172,21 @@ def _refusal(error: OSError, path: Path) -> StoreRefused:
         )
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return StoreRefused(
-            f"the store can't be written: {error.strerror}",
+            f"the store can't be used: {error.strerror}",
             where=where,
             fix="give this user write access (hard links included) or move the lake",
         )
     return StoreRefused(
         f"the store failed: {error.strerror or error}", where=where, fix="check the disk"
     )
+
+
+def disk_full(error: BaseException) -> bool:
+    """Tells whether an error means that the disk is full. Lance says so in its text only."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return True
+    said = str(error)
+    return any(os.strerror(code) in said for code in (errno.ENOSPC, errno.EDQUOT))
 
 
 def probe(store: ObjectStore) -> None:
@@ -209,13 +223,22 @@ def latest_pointer(store: ObjectStore, prefix: str) -> tuple[int, bytes] | None:
             continue
 
 
-def next_pointer(store: ObjectStore, prefix: str, data: bytes) -> int:
+def next_pointer(store: ObjectStore, prefix: str, data: bytes, *, after: int | None = None) -> int:
     """Adds the next numbered object below `prefix` and returns its number.
 
     Concurrent callers all get a number of their own; the highest one wins.
+
+    Args:
+        store: The store.
+        prefix: The folder of pointers.
+        data: What the pointer says.
+        after: The number that `data` was made from; None if it doesn't build on one.
+
+    Raises:
+        ConflictError: Others kept moving the pointer; or it moved since `after`.
     """
-    number = _highest(store, prefix)
-    for _ in range(1000):
+    number = _highest(store, prefix) if after is None else after
+    for _ in range(1000 if after is None else 1):
         number += 1
         if store.put_if_absent(_pointer_key(prefix, number), data):
             return number

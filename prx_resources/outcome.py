@@ -13,6 +13,7 @@ from typing import Any
 
 from prx_resources.contract import JobResult
 from prx_resources.errors import PrxError
+from prx_resources.object_store import disk_full
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>\S+)')
 _NOT_OURS = re.compile(r"[/\\](ray|runpy\.py|importlib|concurrent)[/\\.]|<frozen |[/\\]runpy\.py")
@@ -55,6 +56,13 @@ class JobFailure:
             return cls(type(cause).__name__, cause.what, cause.where, cause.fix)
         if isinstance(cause, KeyboardInterrupt):
             return cls.of_stop()
+        if disk_full(cause):
+            return cls(
+                "StoreRefused",
+                "the disk is full; what was finished before is kept",
+                str(getattr(cause, "filename", None) or ""),
+                "free some space, then run it again",
+            )
         text = "".join(traceback.format_exception_only(cause)).strip()
         _, _, what = text.partition(": ")
         what = what.splitlines()[0] if what else "no message"

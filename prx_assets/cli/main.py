@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import sys
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from prx_assets.cli.try_image import try_images
 from prx_assets.cli.workspace import Workspace
 from prx_resources.environment import prx_home
 from prx_resources.errors import PrxError, StoreRefused
+from prx_resources.object_store import disk_full
 
 INTERRUPTED = 130
 
@@ -75,7 +75,7 @@ def run(arguments: list[str]) -> int:
 
 def _from_os(error: OSError) -> PrxError:
     place = str(error.filename or "")
-    if error.errno == errno.ENOSPC:
+    if disk_full(error):
         return StoreRefused("the disk is full", where=place, fix="free space, then run it again")
     reason = error.strerror or str(error)
     return PrxError(reason, where=place, fix="check that path and its permissions")

@@ -145,3 +145,14 @@ def test_empty_conditions(images: Any) -> None:
     assert images.latest.count_rows(lance_table.all_of()) == 3
     either = "image_id = 's/0' OR image_id = 's/1'"
     assert images.latest.count_rows(lance_table.all_of(either, "image_id = 's/1'", "")) == 1
+
+
+def test_a_table_that_cant_be_created_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError("LanceError(IO): No space left on device (os error 28)")
+
+    monkeypatch.setattr(lance, "write_dataset", full)
+    with pytest.raises(OSError, match="No space left"):
+        lance_table.create(str(tmp_path / "t.lance"), chunk_rows={}, target_fragment_rows=10)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from prx_resources.errors import StoreRefused
+from prx_resources.errors import ConflictError, StoreRefused
 from prx_resources.object_store import LocalStore, latest_pointer, next_pointer, probe
 
 
@@ -102,3 +102,26 @@ def test_a_store_without_conditional_writes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreRefused, match="conditional"):
         probe(Careless(tmp_path))
     assert LocalStore(tmp_path).list("") == []
+
+
+def test_a_folder_that_cant_be_listed_is_not_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LocalStore(tmp_path)
+    next_pointer(store, "p", b"one")
+
+    def broken(_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "scandir", broken)
+    with pytest.raises(StoreRefused, match="Input/output error"):
+        latest_pointer(store, "p")
+
+
+def test_a_pointer_that_builds_on_another_never_passes_a_third(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    assert next_pointer(store, "p", b"first", after=0) == 1
+    with pytest.raises(ConflictError):
+        next_pointer(store, "p", b"made from none", after=0)
+    assert next_pointer(store, "p", b"second", after=1) == 2
+    assert latest_pointer(store, "p") == (2, b"second")

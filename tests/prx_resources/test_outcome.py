@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 from prx_resources.contract import CheckOutcome, JobResult, Meta
@@ -49,3 +51,14 @@ def test_a_source_whose_name_starts_with_anothers_is_another_source() -> None:
 
     assert SubmissionId.parse(id_.text) == id_
     assert SubmissionId.parse("prx-captions-cats-3") is None
+
+
+def test_a_full_disk_is_called_so_whoever_noticed_it() -> None:
+    for error in (
+        OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
+        OSError("LanceError(IO): No space left on device (os error 28), /rust/writer.rs:190:9"),
+    ):
+        said = str(JobFailure.of(error))
+        assert said.startswith("StoreRefused: the disk is full")
+        assert "\n  fix: free some space" in said
+    assert JobFailure.of(OSError(errno.EIO, "Input/output error")).kind == "OSError"
