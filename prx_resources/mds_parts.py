@@ -26,6 +26,7 @@ from prx_resources.mds_tree import (
     Part,
     get,
     index_bytes,
+    live_shards,
     merged_index,
     open_leaf,
 )
@@ -137,12 +138,29 @@ def commit_parts(store: ObjectStore, leaf: Leaf, parts: Sequence[Part], lease: L
         raise ConflictError(
             "another export added parts to this leaf", where=leaf.prefix, fix="run it again"
         )
-    lease.check()
+    _check_whole(store, leaf, [part for part in parts if part not in leaf.parts])
     data = canonical_json({"parts": [asdict(part) for part in parts]}).encode()
-    number = next_pointer(store, f"{leaf.prefix}/parts", data)
+    lease.check()
+    number = next_pointer(store, f"{leaf.prefix}/parts", data, after=leaf.list_number)
     committed = replace(leaf, parts=tuple(parts), list_number=number)
     write_merged_index(store, committed, lease)
     return committed
+
+
+def _check_whole(store: ObjectStore, leaf: Leaf, parts: Sequence[Part]) -> None:
+    """Refuses parts of which another export removed something as a crashed run's rest."""
+    files = [f"{part.name}/{name}" for part in parts for name in ("index.json", "samples.parquet")]
+    _check_there(store, leaf, files)
+    shards = live_shards(store, replace(leaf, parts=tuple(parts)))
+    _check_there(store, leaf, [shard.basename for shard in shards])
+
+
+def _check_there(store: ObjectStore, leaf: Leaf, files: Sequence[str]) -> None:
+    for key in (f"{leaf.prefix}/{file}" for file in files):
+        if not store.exists(key):
+            raise ConflictError(
+                "another export removed an object of this part", where=key, fix="run it again"
+            )
 
 
 def leaf_lease_name(leaf: Leaf) -> str:

@@ -179,7 +179,10 @@ def _repair_indexes(job: Job, lake: Lake) -> None:
     for leaf in mds_tree.live_leaves(lake.store, job.spec.source, job.spec.row_fp):
         if not mds_tree.index_is_current(lake.store, leaf):
             with lease(lake.store, mds_parts.leaf_lease_name(leaf), job.id) as held:
-                mds_parts.write_merged_index(lake.store, leaf, held)
+                now = mds_tree.open_leaf(
+                    lake.store, leaf.source, leaf.export_fp, leaf.level, leaf.ar
+                )
+                mds_parts.write_merged_index(lake.store, now, held)
 
 
 def _clean(job: Job, lake: Lake, planned: Sequence[mds_tree.Leaf]) -> None:

@@ -157,6 +157,15 @@ def test_two_exports_of_one_leaf_do_not_both_win(store: LocalStore) -> None:
     assert [live.name for live in leaf_of(store).parts] == ["p0000"]
 
 
+def test_a_part_that_another_export_cleaned_away_is_not_listed(store: LocalStore) -> None:
+    first = add(store, leaf_of(store), "p0000")
+    part = write_part(store, first, "p0001")
+    store.delete(f"{first.prefix}/p0001/shard.00000.mds")
+    with held(store, first) as got, pytest.raises(ConflictError, match="removed"):
+        mds_parts.commit_parts(store, first, (*first.parts, part), got)
+    assert leaf_of(store) == first
+
+
 def test_without_the_lease_nothing_is_listed(store: LocalStore) -> None:
     leaf = leaf_of(store)
     part = write_part(store, leaf, "p0000")

@@ -14,9 +14,9 @@ from streaming import StreamingDataset
 
 from prx_assets.mds_shards.pool import InlinePool
 from prx_assets.mds_shards.slices import Slice, Written, quality_tables, write_slice
-from prx_resources import lance_table, mds_tree
+from prx_resources import lance_table, mds_parts, mds_tree
 from prx_resources.contract import JobResult, text_digest
-from prx_resources.errors import InvariantError, UnknownError
+from prx_resources.errors import ConflictError, InvariantError, UnknownError
 from prx_resources.lease import lease
 
 Row = Callable[..., dict[str, Any]]
@@ -268,6 +268,30 @@ def test_the_rest_of_a_crash_that_fits_no_plan_is_removed(source: Any, make_row:
     assert folders == {"p0001"}
 
 
+def test_another_export_that_cleans_up_meanwhile_leaves_no_holes(
+    source: Any, make_row: Row
+) -> None:
+    source.params["shard_bytes"] = 60_000
+    source.write([make_row("a", 400, 400)])
+    source.export()
+    source.write([make_row("b", 400, 400), make_row("c", 400, 400)])
+
+    class Disturbed(InlinePool):
+        def run(self, tasks: Iterable[Slice]) -> Iterator[Written]:
+            for written in super().run(tasks):
+                store = source.lake.store
+                (leaf,) = mds_tree.live_leaves(store, SOURCE)
+                with lease(store, mds_parts.leaf_lease_name(leaf), "other") as held:
+                    mds_parts.remove_leftovers(store, leaf, held)
+                yield written
+
+    with pytest.raises(ConflictError):
+        source.export(Disturbed())
+    assert live(source)["512/1.000"] == ["a"]
+    assert all(passed(source.export()).values())
+    assert live(source)["512/1.000"] == ["a", "b", "c"]
+
+
 @pytest.mark.parametrize(
     ("where", "step"),
     [
@@ -386,7 +410,7 @@ from prx_resources import mds_parts
 from prx_resources.contract import JobSpec
 import json
 
-mds_parts.next_pointer = lambda *_: os.kill(os.getpid(), 9)
+mds_parts.next_pointer = lambda *_, **__: os.kill(os.getpid(), 9)
 spec = JobSpec.from_json(json.loads(sys.argv[1]))
 work(Job(spec, Path(sys.argv[2]), "killed"), pool=InlinePool())
 """
