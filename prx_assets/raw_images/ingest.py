@@ -44,6 +44,7 @@ class Ingest:
         spec: The stage's spec.
         files: The source's listing.
         ledger: What was read before this run.
+        version: The table's version that the ledger was read from, then of the last commit.
         reports: What became of the files read by this run.
     """
 
@@ -51,8 +52,8 @@ class Ingest:
     spec: RawImagesSpec
     files: Sequence[SourceFile]
     ledger: Ledger
+    version: int = 0
     reports: list[FileReport] = field(default_factory=list)
-    _version: int = 0
 
     @property
     def lake(self) -> Lake:
@@ -92,9 +93,11 @@ class Ingest:
             SourceReadError: No file can be read.
         """
         if lance_table.exists(self.uri):
-            return self._table_dim()
-        self._check_columns(due)
-        dim = groups.embedding_dim(self.spec, due)
+            dim = self._table_dim()
+        else:
+            self._check_columns(due)
+            dim = groups.embedding_dim(self.spec, due)
+        # Also where it exists: a job killed in between may have left it without its settings.
         lance_table.create(
             self.uri,
             chunk_rows=self.spec.chunk_rows,
@@ -105,7 +108,6 @@ class Ingest:
 
     def read(self, due: Sequence[SourceFile], dim: int | None, readers: Readers) -> None:
         """Reads files and commits their rows now and then."""
-        self._version = int(lance_table.open_latest(self.uri).version)
         tuning = self.job.spec.tuning
         most = int(tuning.get("commit_groups", _COMMIT_GROUPS))
         every_s = float(tuning.get("commit_every_s", _COMMIT_EVERY_S))
@@ -193,7 +195,7 @@ class Ingest:
                         self.uri, lance_table.is_in("source_file", paths), result.fragments, held
                     )
             self._set_aside_doubles(held)
-            self._version = int(lance_table.open_latest(self.uri).version)
+            self.version = int(lance_table.open_latest(self.uri).version)
         for report in done:
             if report.rows == 0:
                 note_without_rows(self.lake, self.source, report.file)
@@ -201,7 +203,7 @@ class Ingest:
     def _refuse_double_ingest(self, done: Sequence[FileReport]) -> None:
         """Appending is not idempotent: nobody else may have read these files meanwhile."""
         ds = lance_table.open_latest(self.uri)
-        if ds.version == self._version:
+        if ds.version == self.version:
             return
         now = read_ledger(self.lake, self.source, ds)
         before = self.ledger.in_table

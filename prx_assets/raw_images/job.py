@@ -46,7 +46,8 @@ def work(job: Job, readers: Readers | None = None) -> JobResult:
     ds = lance_table.open_latest(uri) if lance_table.exists(uri) else None
     has_rows = ds is not None and ds.count_rows() > 0
     files = list_files(spec.kind, spec.uri, spec.glob, allow_empty=has_rows)
-    ingest = Ingest(job, spec, files, read_ledger(lake, job.spec.source, ds))
+    version = 0 if ds is None else int(ds.version)
+    ingest = Ingest(job, spec, files, read_ledger(lake, job.spec.source, ds), version)
     due = ingest.due()
     seconds = sum(file.bytes for file in due) / _BYTES_PER_S
     job.plan(len(due), f"code version {CODE_VERSION} (a row is a source file here)", seconds)

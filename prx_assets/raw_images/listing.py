@@ -79,11 +79,14 @@ def list_files(kind: str, uri: str, glob: str, *, allow_empty: bool = False) -> 
 def _search(kind: str, root: Path, glob: str) -> list[SourceFile]:
     matches = _pattern(glob)
     any_suffix = kind != "folder" or PurePosixPath(glob).suffix != ""
+    single = root.is_file()
     found: list[SourceFile] = []
     for folder, prefix in _folders(root):
         names = {entry.name: entry for entry in folder}
         for name, entry in names.items():
             suffix = PurePosixPath(name).suffix.lower()
+            if single and name != root.name:
+                continue
             if not matches.fullmatch(prefix + name) or (kind == "folder" and suffix in SIDECARS):
                 continue
             if any_suffix or suffix in IMAGE_SUFFIXES:
@@ -112,7 +115,9 @@ def current_fp(kind: str, uri: str, path: str) -> str | None:
     place = local_path(uri, path)
     places = [place]
     if kind == "folder":
-        places += [place.with_suffix(suffix) for suffix in SIDECARS]
+        # As in a listing, a folder called `photo.txt` is no caption.
+        beside = (place.with_suffix(suffix) for suffix in SIDECARS)
+        places += [path for path in beside if path.is_file()]
     parts = [(p, _stat(p)) for p in places]
     return None if parts[0][1] is None else _fingerprint(parts)
 
@@ -121,7 +126,8 @@ def _folders(root: Path) -> Iterator[tuple[list[os.DirEntry[str]], str]]:
     """Yields each folder's files and path; links to folders aren't followed."""
     if root.is_file():
         with os.scandir(root.parent) as entries:
-            yield [entry for entry in entries if entry.name == root.name], ""
+            beside = {root.name, *(root.with_suffix(suffix).name for suffix in SIDECARS)}
+            yield [entry for entry in entries if entry.name in beside and entry.is_file()], ""
         return
     waiting = [""]
     while waiting:

@@ -157,6 +157,42 @@ def test_two_jobs_that_read_the_same_files(source: Source, make_picture: MakePic
     assert len(source.rows()) == 1
 
 
+def test_a_job_that_read_the_files_before_this_one_began_to(
+    source: Source, make_picture: MakePicture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(source, "a.jpg", make_picture(1))
+    source.ingest(source.spec())
+    put(source, "b.jpg", make_picture(2))
+    real = ingest.Ingest.prepare
+
+    def prepare(self: ingest.Ingest, due: Any) -> int | None:
+        monkeypatch.undo()
+        source.ingest(source.spec())
+        return real(self, due)
+
+    monkeypatch.setattr(ingest.Ingest, "prepare", prepare)
+    with pytest.raises(ConflictError, match="another job has just read"):
+        source.ingest(source.spec())
+    assert [row["source_file"] for row in source.rows()] == ["a.jpg", "b.jpg"]
+
+
+def test_a_table_whose_creation_was_cut_short_gets_its_settings(
+    source: Source, make_picture: MakePicture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(source, "a.jpg", make_picture(1))
+
+    def die(*_: object) -> None:
+        raise Crash
+
+    with monkeypatch.context() as patch:
+        patch.setattr("lance.LanceDataset.update_config", die)
+        with pytest.raises(Crash):
+            source.ingest(source.spec())
+    source.ingest(source.spec())
+    assert lance_table.chunk_rows(source.table(), "captions") == 4
+    assert lance_table.target_fragment_rows(source.table()) == 100
+
+
 def test_an_orphan_of_a_crash_is_in_no_version(
     source: Source, make_picture: MakePicture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -89,6 +89,23 @@ def test_the_current_fingerprint_is_the_listed_one(tmp_path: Path) -> None:
     assert current_fp("folder", str(tmp_path), "gone.jpg") is None
 
 
+def test_a_folder_named_like_a_caption_is_none(tmp_path: Path) -> None:
+    touch(tmp_path, "a.jpg", "a.txt/b.jpg")
+    for file in list_files("folder", str(tmp_path), "**/*"):
+        assert current_fp("folder", str(tmp_path), file.path) == file.source_fp
+
+
+def test_a_single_image_has_its_caption(tmp_path: Path) -> None:
+    touch(tmp_path, "a.jpg", "a.txt", "b.jpg")
+    uri = str(tmp_path / "a.jpg")
+    (file,) = list_files("folder", uri, "**/*")
+    assert file.path == "a.jpg"
+    assert current_fp("folder", uri, file.path) == file.source_fp
+    (tmp_path / "a.txt").write_text("another caption")
+    assert list_files("folder", uri, "**/*") != [file]
+    assert paths("webdataset", tmp_path / "a.jpg", "*") == ["a.jpg"]
+
+
 def test_names_that_are_no_utf8(tmp_path: Path) -> None:
     name = os.fsdecode(b"caf\xe9 \xf0.jpg")
     (tmp_path / name).write_bytes(b"x")
