@@ -102,7 +102,7 @@ class Decisions:
         ) & _equal(rows["phash"], duplicates["phash"], self.entry)
         self.hashed = _true(pc.is_valid(rows["phash"]))
         self.group, self.rank = _groups(duplicates, self.entry, self.covered)
-        self.superseded = _superseded(samples, self.same_content)
+        self.superseded = _superseded(samples, self.same_content, self.same_caption)
         self.manual = _is_in(samples["image_id"], list(inputs.manual))
         takedowns = Takedowns(inputs.takedowns, inputs.signature_tolerance)
         self.taken_down = takedowns.names(samples)
@@ -182,12 +182,15 @@ def _groups(
     return np.where(covered, group, -1), np.append(ranks, 0)[entry]
 
 
-def _superseded(samples: pa.Table, same_content: Bools) -> Bools:
-    """All but one sample of each image: of those with the row's content, the last one stays."""
+def _superseded(samples: pa.Table, same_content: Bools, same_caption: Bools) -> Bools:
+    """All but one sample of each image: the row's content, its caption, then the last one stays.
+
+    The last isn't always the one of today's caption: a caption that comes back isn't exported anew.
+    """
     code = samples["image_id"].combine_chunks().dictionary_encode().indices
     codes = code.to_numpy(zero_copy_only=False)
     order = samples["order"].to_numpy(zero_copy_only=False)
-    ascending = np.lexsort((order, same_content, codes))
+    ascending = np.lexsort((order, same_caption, same_content, codes))
     followed = np.zeros(len(codes), np.bool_)
     followed[ascending[:-1]] = codes[ascending[:-1]] == codes[ascending[1:]]
     return followed

@@ -43,8 +43,8 @@ def work(job: Job) -> JobResult:
             )
             masks[name] = decisions.masks(policy)
             _check_kept(decisions, masks[name], policy)
-            held.check()
-            done[name] = publish(lake, name, policy, export, bind(export, masks[name]), masks[name])
+            made = bind(export, masks[name])
+            done[name] = publish(lake, name, policy, export, made, masks[name], held)
         job.progress(total, total)
     return _result(export, masks, done)
 

@@ -16,6 +16,7 @@ from prx_assets.skip_lists.compile import Masks, Policy, reason_names
 from prx_resources.contract import Json, canonical_json
 from prx_resources.errors import UnknownError
 from prx_resources.lake import Lake
+from prx_resources.lease import Lease
 from prx_resources.object_store import latest_pointer, next_pointer
 from prx_resources.skip_list import LIST_FILE, SKIP_FILE, SkipList
 
@@ -34,9 +35,19 @@ class Published:
 
 
 def publish(
-    lake: Lake, profile: str, policy: Policy, export: Export, made: SkipList, masks: Masks
+    lake: Lake,
+    profile: str,
+    policy: Policy,
+    export: Export,
+    made: SkipList,
+    masks: Masks,
+    held: Lease,
 ) -> Published:
-    """Writes a list with its reasons and points the profile to it; writes nothing if unchanged."""
+    """Writes a list with its reasons and points the profile to it; writes nothing if unchanged.
+
+    Raises:
+        ConflictError: The lease was lost: another list may be newer.
+    """
     prefix = lake.skip_list_prefix(made.hash)
     reasons = _reasons(export, masks)
     # The list is the same when only reasons change, so those have a name of their own.
@@ -56,6 +67,7 @@ def publish(
     latest = latest_pointer(lake.store, lake.skip_list_pointer(profile))
     if latest is not None and latest[1] == data:
         return Published(made.hash, changed=False)
+    held.check()
     next_pointer(lake.store, lake.skip_list_pointer(profile), data)
     return Published(made.hash, changed=True)
 

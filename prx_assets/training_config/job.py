@@ -17,7 +17,7 @@ from prx_assets.training_config.plan import Leaf, Plan, plan
 from prx_assets.training_config.spec import CODE_VERSION, STAGE, TrainingConfigSpec
 from prx_resources.contract import CheckOutcome, JobResult, Meta, canonical_json, fingerprint
 from prx_resources.lake import Lake
-from prx_resources.lease import lease
+from prx_resources.lease import Lease, lease
 from prx_resources.object_store import latest_pointer, next_pointer
 
 
@@ -51,13 +51,12 @@ def work(job: Job) -> JobResult:
     with lease(lake.store, STAGE, job.id) as held:
         made = {}
         for number, profile in enumerate(spec.profiles):
-            held.check()
-            made[profile] = _compile(lake, spec, profile)
+            made[profile] = _compile(lake, spec, profile, held)
             job.progress(number + 1, len(spec.profiles))
     return _result(lake, made)
 
 
-def _compile(lake: Lake, spec: TrainingConfigSpec, profile: str) -> Made:
+def _compile(lake: Lake, spec: TrainingConfigSpec, profile: str, held: Lease) -> Made:
     skip_list = current_list(lake, profile)
     check_live(lake, skip_list)
     kept = skip_list.kept_per_leaf()
@@ -73,10 +72,10 @@ def _compile(lake: Lake, spec: TrainingConfigSpec, profile: str) -> Made:
         lake.skip_list_prefix(skip_list.hash),
     )
     total = sum(shard.samples for shard in skip_list.shards)
-    return Made(planned, compiled.lock, _publish(lake, profile, compiled), total)
+    return Made(planned, compiled.lock, _publish(lake, profile, compiled, held), total)
 
 
-def _publish(lake: Lake, profile: str, compiled: Compiled) -> bool:
+def _publish(lake: Lake, profile: str, compiled: Compiled, held: Lease) -> bool:
     prefix = lake.training_config_prefix(compiled.lock)
     for name, data in compiled.files.items():
         lake.store.put_if_absent(f"{prefix}/{name}", data)
@@ -84,6 +83,7 @@ def _publish(lake: Lake, profile: str, compiled: Compiled) -> bool:
     latest = latest_pointer(lake.store, lake.training_config_pointer(profile))
     if latest is not None and latest[1] == pointer:
         return False
+    held.check()
     next_pointer(lake.store, lake.training_config_pointer(profile), pointer)
     return True
 

@@ -140,6 +140,12 @@ def test_a_new_caption_supersedes_the_old_sample_once_it_is_exported() -> None:
     assert reasons(inputs([picture])) == ["superseded", ""]
 
 
+def test_a_caption_that_comes_back_finds_its_sample() -> None:
+    # It isn't exported a second time, so the newer sample is the one of no use.
+    picture = replace(A, exported=(("s/a", "c"), ("s/a", "other"), ("old content", "c")))
+    assert reasons(inputs([picture])) == ["", "superseded", "superseded"]
+
+
 def test_of_two_samples_the_one_with_the_rows_content_stays() -> None:
     picture = replace(A, exported=(("s/a", "c"), ("old content", "c")))
     assert reasons(inputs([picture])) == ["", "superseded"]

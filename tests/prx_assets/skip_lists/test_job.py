@@ -9,7 +9,8 @@ from prx_assets.skip_lists import job as job_module
 from prx_assets.skip_lists.compile import Decisions
 from prx_assets.skip_lists.publish import current, read_list, read_reasons
 from prx_resources import takedowns
-from prx_resources.errors import InvariantError, ManifestError
+from prx_resources.errors import ConflictError, InvariantError, ManifestError
+from prx_resources.object_store import latest_pointer
 from prx_resources.takedowns import Takedown
 from tests.prx_assets.trainable import TinyLake, picture
 
@@ -138,3 +139,24 @@ def test_a_list_that_would_keep_an_undecided_sample_isnt_published(
     with pytest.raises(InvariantError, match="would keep"):
         tiny.compile_lists()
     assert tiny.files() == {}
+
+
+def test_a_job_that_lost_its_lease_points_to_no_list(
+    tiny: TinyLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny.compile_lists()
+    before = current(tiny.lake, "default")
+    tiny.put(*map(picture, NAMES), picture("b/x", label="text"))
+    real = job_module.bind
+
+    def late(*arguments: Any) -> Any:
+        # Whatever held the job up for so long, another has compiled a newer list.
+        latest = latest_pointer(tiny.lake.store, "leases/skip_lists")
+        assert latest is not None
+        tiny.lake.store.put_if_absent(f"leases/skip_lists/{latest[0] + 1:06d}.json", latest[1])
+        return real(*arguments)
+
+    monkeypatch.setattr(job_module, "bind", late)
+    with pytest.raises(ConflictError, match="was lost"):
+        tiny.compile_lists()
+    assert current(tiny.lake, "default") == before
