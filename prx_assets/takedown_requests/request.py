@@ -36,7 +36,11 @@ def request_takedowns(
         UnknownError: One of the images isn't in its source's table.
         RefusedError: One of the ids names no possible source.
     """
-    found = [_find(lake, image_id, reason) for image_id in dict.fromkeys(image_ids)]
+    found = [
+        request
+        for image_id in dict.fromkeys(image_ids)
+        for request in _find(lake, image_id, reason)
+    ]
     new = takedowns.put(lake.takedowns_uri, found)
     from prx_assets.takedown_requests.asset import report_takedowns
 
@@ -44,7 +48,11 @@ def request_takedowns(
     return found, new
 
 
-def _find(lake: Lake, image_id: str, reason: str) -> Takedown:
+def _find(lake: Lake, image_id: str, reason: str) -> list[Takedown]:
+    """Returns a request for each picture of this id: doubled keys that were set aside have it too.
+
+    Which of them a person saw nobody knows, and it may become the one in use.
+    """
     source, _, key = image_id.partition("/")
     check_source_name(source)
     Catalog(lake).load(source)
@@ -59,10 +67,14 @@ def _find(lake: Lake, image_id: str, reason: str) -> Takedown:
             where=lake.images_uri(source),
             fix="copy the id from the table or a training sample: <source>/<key>",
         )
-    row = rows[0]
+    requests = [_request(source, row, reason) for row in rows]
+    return list({request.key: request for request in requests}.values())
+
+
+def _request(source: str, row: dict[str, Any], reason: str) -> Takedown:
     flat = row["phash_flat"] is not False
     return Takedown(
-        image_id=image_id,
+        image_id=row["image_id"],
         source=source,
         content_sha256=row["content_sha256"],
         phash=None if flat else row["phash"],
