@@ -73,6 +73,7 @@ def digests(texts: pa.ChunkedArray) -> pa.Array:
 
 def _same(left: pa.ChunkedArray, right: pa.ChunkedArray | pa.Array) -> Mask:
     equal = pc.fill_null(pc.equal(left, right), False)
-    both_null = pc.and_(pc.is_null(left), pc.is_null(right))
+    # NaN isn't equal to itself: such a value would count as never written.
+    both_null = pc.and_(pc.is_null(left, nan_is_null=True), pc.is_null(right, nan_is_null=True))
     mask: Mask = pc.or_(equal, both_null).to_numpy(zero_copy_only=False).astype(bool)
     return mask

@@ -272,6 +272,27 @@ def test_a_label_follows_its_caption(images: Any) -> None:
     assert result.data_version != first.data_version
 
 
+def test_a_value_that_is_no_number_counts_as_written(images: Any) -> None:
+    images.add(3)
+    caption(images, Captioner())
+
+    class Unsure:
+        def __call__(self, rows: pa.Table) -> pa.Table:
+            count = rows.num_rows
+            return pa.table(
+                {
+                    "label": ["visual"] * count,
+                    "label_confidence": pa.array([float("nan")] * count, pa.float32()),
+                    "label_model": ["m"] * count,
+                    "label_error": pa.nulls(count, pa.string()),
+                }
+            )
+
+    job = FakeJob(images, "caption_labels")
+    assert run(job, LABELLED, Unsure, pool=InlinePool()).rows_out == 3
+    assert run(job, LABELLED, Unsure, pool=InlinePool()).done == 0
+
+
 def test_rows_that_come_meanwhile_are_the_next_runs(images: Any) -> None:
     images.add(4)
 
