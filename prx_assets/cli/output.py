@@ -23,7 +23,8 @@ def emit(data: Any, text: str, *, next_command: str = "") -> None:
     if wants_json():
         click.echo(json.dumps(data, indent=2, default=str))
         return
-    click.echo(printable(text))
+    if text:
+        click.echo(printable(text))
     if next_command:
         click.echo(f"next: {next_command}")
 
