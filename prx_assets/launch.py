@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NoReturn
 
 import dagster as dg
@@ -11,10 +13,13 @@ from dagster_pipes import PipesParams
 
 from prx_assets.follow import Follower, terminating
 from prx_resources.contract import JobSpec
-from prx_resources.errors import JobError, PrxError
+from prx_resources.errors import JobError, PrxError, StoreRefused
 from prx_resources.jobs import JobHandle, JobState
+from prx_resources.object_store import disk_full
 from prx_resources.outcome import JobFailure, Outcome
 from prx_resources.ray_jobs import RayJobs
+
+_LEAST_FREE_BYTES = 1 << 20
 
 
 def launch(
@@ -49,6 +54,10 @@ def launch(
             outcome = follower.deliver()
         except PrxError as error:
             raise _refused(error) from None
+        except OSError as error:
+            if not disk_full(error):
+                raise
+            raise _refused(_full(str(error.filename or ""))) from None
         except BaseException as error:
             _interrupted(context, follower, ray_jobs, spec, error)
             raise
@@ -123,10 +132,25 @@ def _refused(error: PrxError) -> dg.Failure:
     return dg.Failure(text, allow_retries=isinstance(error, JobError))
 
 
+def _full(place: str) -> StoreRefused:
+    return StoreRefused(
+        "the disk is full; what was finished before is kept",
+        where=place,
+        fix="free some space, then run it again",
+    )
+
+
+def _has_no_room(folder: Path) -> bool:
+    return folder.exists() and shutil.disk_usage(folder).free < _LEAST_FREE_BYTES
+
+
 def _fail(job: JobHandle, state: JobState, outcome: Outcome | None) -> NoReturn:
     failure = outcome.failure if outcome else None
     if failure is None and state is JobState.STOPPED:
         failure = JobFailure.of_stop()
+    if failure is None and _has_no_room(job.folder):
+        # Then the job can't leave a result either.
+        failure = JobFailure.of(_full(str(job.folder)))
     if failure is None:
         failure = JobFailure(
             "JobLost",

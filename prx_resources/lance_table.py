@@ -7,7 +7,9 @@ modules of their own.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import lance
 import numpy as np
@@ -59,6 +61,7 @@ __all__ = [
 
 PUBLISHED = "published"
 HOLD_PREFIX = "hold-"
+_NEXT = f"{PUBLISHED}.next"
 BUDGET_BYTES = 128 << 20
 
 
@@ -144,11 +147,23 @@ def publish(uri: str, version: int, lease: Lease) -> int:
     if now is not None and now >= version:
         return now
     lease.check()
-    if now is None:
-        ds.tags.create(PUBLISHED, version)
-    else:
-        ds.tags.update(PUBLISHED, version)
+    _move_published(ds, version)
     return version
+
+
+def _move_published(ds: lance.LanceDataset, version: int) -> None:
+    """Moves the tag in one step.
+
+    Lance's own update empties the tag's file first: on a full disk it leaves it so without an
+    error, and no tag of the table can be read any more.
+    """
+    with contextlib.suppress(ValueError):
+        ds.tags.delete(_NEXT)  # of a job that was killed right here
+    ds.tags.create(_NEXT, version)
+    folder = Path(ds.uri) / "_refs" / "tags"
+    with (folder / f"{_NEXT}.json").open("rb") as file:
+        os.fsync(file.fileno())
+    (folder / f"{_NEXT}.json").replace(folder / f"{PUBLISHED}.json")
 
 
 @contextlib.contextmanager
@@ -163,8 +178,9 @@ def hold(uri: str, version: int, holder: str) -> Iterator[None]:
     sweep_predecessors(uri, holder)
     ds, tag = _open(uri), f"{HOLD_PREFIX}{holder}"
     # A job that was killed and started again under its id finds its own old hold.
-    move = ds.tags.update if tag in _tags(ds) else ds.tags.create
-    move(tag, version)
+    with contextlib.suppress(ValueError):
+        ds.tags.delete(tag)
+    ds.tags.create(tag, version)
     try:
         yield
     finally:

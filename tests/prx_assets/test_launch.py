@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import dagster as dg
 import pytest
@@ -70,6 +72,28 @@ def test_failure_starts_with_the_users_exception(
     ]
     assert "last lines of job prx-dummy-cats-" in text
     assert "4 of 4 rows" in text
+
+
+def test_a_disk_too_full_to_start_a_job_is_a_refusal(
+    prx_home: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "spec.json")
+
+    monkeypatch.setattr("prx_resources.local_jobs.write_json", full)
+    text = failure(run(prx_home, instance, rows=1))
+    assert text.splitlines() == [
+        "StoreRefused: the disk is full; what was finished before is kept (spec.json)",
+        "  fix: free some space, then run it again",
+    ]
+
+
+def test_a_job_that_is_lost_on_a_full_disk_says_so(
+    prx_home: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=0))
+    text = failure(run(prx_home, instance, vanish=True))
+    assert text.startswith("StoreRefused: the disk is full")
 
 
 def test_an_exception_that_is_not_ours_names_its_line(

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import lance
@@ -64,6 +68,50 @@ def test_published_moves_forward_only(images: Any) -> None:
         assert lance_table.publish(images.uri, first, held) == second
     assert lance_table.published_version(images.uri) == second
     assert lance_table.open_published(images.uri).count_rows() == 2
+
+
+@contextmanager
+def no_room() -> Iterator[None]:
+    """No file can get another byte: what a full disk is to a writer."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_leaves_the_tag_where_it_was(images: Any) -> None:
+    first = images.add(1)
+    images.delete("image_id = 's/0'")
+    second = int(images.latest.version)
+    with images.lease() as held:
+        quiet = SimpleNamespace(check=lambda: None)
+        with no_room(), pytest.raises(OSError, match="too large"):
+            lance_table.publish(images.uri, second, quiet)
+        assert lance_table.published_version(images.uri) == first
+        assert lance_table.publish(images.uri, second, held) == second
+    assert lance_table.published_version(images.uri) == second
+
+
+def test_a_kill_while_the_tag_moves_leaves_it_where_it_was(
+    images: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = images.add(1)
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    quiet = SimpleNamespace(check=lambda: None)
+    images.delete("image_id = 's/0'")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", die)
+        with pytest.raises(KeyboardInterrupt):
+            lance_table.publish(images.uri, images.latest.version, quiet)
+    assert lance_table.published_version(images.uri) == first
+    images.publish()
+    assert list(images.latest.tags.list()) == ["published"]
+    assert lance_table.published_version(images.uri) == images.latest.version
 
 
 def test_a_hold_keeps_its_version_through_clean_up(images: Any) -> None:
