@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -24,7 +24,13 @@ from prx_resources.errors import BusyError, InvariantError
 from prx_resources.lake import Lake
 from prx_resources.lance_commit import commit_columns
 from prx_resources.lance_schema import chunk_rows
-from prx_resources.lance_table import hold, open_published, publish, sweep_predecessors
+from prx_resources.lance_table import (
+    hold,
+    open_published,
+    publish,
+    sweep_predecessors,
+    take_rows,
+)
 from prx_resources.late_binding import bind
 from prx_resources.lease import lease
 from prx_resources.stage_result import stage_result
@@ -123,12 +129,14 @@ def run(
     lake = Lake(spec.lake)
     uri = lake.images_uri(spec.source)
     chunks = ChunkStore(lake, stage.name, spec.source, spec.row_fp)
-    if spec.retry_failed:
-        # An earlier run's failures may wait in chunks; only in the table are they seen as failed.
-        _commit(job, stage, uri, chunks)
     ds = open_published(uri)
     sweep_predecessors(uri, job.id)
     due = due_rows(ds, stage, spec)
+    if spec.retry_failed and chunks.keys():
+        # An earlier run's failures may wait in chunks; only in the table are they seen as failed.
+        _commit(job, stage, uri, chunks, due)
+        ds = open_published(uri)
+        due = due_rows(ds, stage, spec)
     todo = _without(due, chunks.finished())
     seconds = None if seconds_per_row is None else seconds_per_row * todo.num_rows
     job.plan(todo.num_rows, identity or spec.row_fp, seconds)
@@ -145,21 +153,27 @@ def run(
                 job.progress(done, todo.num_rows)
                 if time.monotonic() - committed_at >= commit_every_s:
                     with contextlib.suppress(BusyError):  # Compaction can take its time.
-                        _commit(job, stage, uri, chunks, wait_s=0)
+                        _commit(job, stage, uri, chunks, due, wait_s=0)
                     committed_at = time.monotonic()
-    _commit(job, stage, uri, chunks)
+    _commit(job, stage, uri, chunks, due)
     return stage_result(open_published(uri), stage, spec, due, todo.num_rows)
 
 
 def _commit(
-    job: Job, stage: ColumnStage, uri: str, chunks: ChunkStore, wait_s: float = _FINAL_WAIT_S
+    job: Job,
+    stage: ColumnStage,
+    uri: str,
+    chunks: ChunkStore,
+    due: pa.Table,
+    wait_s: float = _FINAL_WAIT_S,
 ) -> None:
     """Commits all finished chunks, publishes, and removes what the table was seen to hold."""
     if not chunks.keys():
         return
     spec = job.spec
     with lease(chunks.lake.store, f"images/{spec.source}", job.id, wait_s=wait_s) as held:
-        for keys, values in _portions(chunks):
+        now = lance.dataset(uri)
+        for keys, values in _portions(chunks, lambda rows: _wanted(now, stage, spec, due, rows)):
             version = commit_columns(uri, stage.group, values, held)
             left = bind(lance.dataset(uri, version=version), stage.group, values).num_rows
             if left:
@@ -172,17 +186,37 @@ def _commit(
             chunks.delete(keys)
 
 
-def _portions(chunks: ChunkStore) -> Iterator[tuple[list[str], pa.Table]]:
-    """Yields chunks joined to what one commit may hold in memory."""
+def _wanted(
+    ds: lance.LanceDataset, stage: ColumnStage, spec: JobSpec, due: pa.Table, rows: pa.Table
+) -> pa.Table:
+    """Leaves out rows that another identity has filled since, unless they are due.
+
+    A chunk may have waited for long, while settings were changed and changed back: only `redo`
+    replaces values that are there.
+    """
+    fp = stage.group.fp
+    now = take_rows(ds, rows["_rowid"].combine_chunks(), [fp])
+    others = now.filter(pc.not_equal(now[fp], spec.row_fp))["_rowid"]
+    kept = others.filter(pc.invert(pc.is_in(others, value_set=due["_rowid"].combine_chunks())))
+    return rows.filter(pc.invert(pc.is_in(rows["_rowid"], value_set=kept.combine_chunks())))
+
+
+def _portions(
+    chunks: ChunkStore, wanted: Callable[[pa.Table], pa.Table]
+) -> Iterator[tuple[list[str], pa.Table]]:
+    """Yields chunks' wanted rows joined to what one commit may hold, with the chunks it empties."""
     keys: list[str] = []
     tables: list[pa.Table] = []
     for key, table in chunks.tables():
-        keys.append(key)
-        tables.append(table)
+        rows = wanted(table)
+        if rows.num_rows == table.num_rows:
+            keys.append(key)
+        if rows.num_rows:
+            tables.append(rows)
         if sum(part.nbytes for part in tables) > _COMMIT_BYTES:
             yield keys, pa.concat_tables(tables)
             keys, tables = [], []
-    if keys:
+    if tables:
         yield keys, pa.concat_tables(tables)
 
 

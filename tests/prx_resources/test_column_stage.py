@@ -229,6 +229,37 @@ def test_another_identity_fills_only_gaps_until_redo(images: Any) -> None:
     assert all(check.passed for check in result.checks)
 
 
+def test_work_of_a_former_identity_replaces_nothing_but_on_redo(
+    images: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images.add(6)
+
+    def die(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(column_stage, "commit_columns", die)
+        with pytest.raises(KeyboardInterrupt):
+            caption(images, Captioner(fails=("s/2",)), model="first")
+    images.delete("image_id = 's/5'")
+    images.publish()
+    caption(images, Captioner(), model="second")
+    images.add(1)
+    before = images.by_id("caption", "caption_fp", "caption_error")
+    again = Captioner()
+    caption(images, again, model="first")
+    after = images.by_id("caption", "caption_fp", "caption_error")
+    assert len(again.asked) == 1
+    assert {name: value for name, value in after.items() if before[name][1]} == {
+        name: value for name, value in before.items() if value[1]
+    }
+    redone = Captioner()
+    caption(images, redone, model="first", redo=True)
+    # What was paid for stays paid.
+    assert redone.asked == []
+    assert len({fp for (fp,) in images.by_id("caption_fp").values()}) == 1
+
+
 def test_a_label_follows_its_caption(images: Any) -> None:
     images.add(4)
     caption(images, Captioner())
