@@ -33,6 +33,8 @@ _MIN_GROUP_BYTES = 64 << 20
 _MAX_GROUP_BYTES = 4 << 30
 _COMMIT_GROUPS = 64
 _COMMIT_EVERY_S = 60.0
+_WAIT_S = 6 * 3600.0
+"""Compaction can take its time; what was read would have to be read again."""
 
 
 @dataclass
@@ -233,7 +235,8 @@ class Ingest:
                 raise _wrong(f"{path!r} gave {report.rows} rows, the table has {rows}", self)
 
     def _lease(self) -> AbstractContextManager[Lease]:
-        return lease(self.lake.store, f"images/{self.source}", self.job.id)
+        name = f"images/{self.source}"
+        return lease(self.lake.store, name, self.job.id, wait_s=_WAIT_S)
 
 
 def _wrong(what: str, ingest: Ingest) -> InvariantError:

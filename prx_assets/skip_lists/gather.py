@@ -142,6 +142,7 @@ def read_manual(lake: Lake) -> list[str]:
     lines = [
         line.partition("#")[0].strip()
         for key in lake.store.list(lake.manual_skips_prefix)
-        for line in lake.store.get(key).decode().splitlines()
+        # Some editors begin a file with a mark that would be part of the first id.
+        for line in lake.store.get(key).decode("utf-8-sig").splitlines()
     ]
     return sorted({line for line in lines if line})

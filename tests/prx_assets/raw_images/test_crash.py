@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from prx_assets.raw_images import ingest
 from prx_assets.raw_images.spec import ColumnMap
-from prx_resources import lance_table
+from prx_resources import lance_table, lease
 from prx_resources.contract import JobSpec
 from prx_resources.errors import ConflictError
+from prx_resources.lake import Lake
 
 from .conftest import Source, picture
 from .test_job import parquet, put
@@ -174,6 +178,23 @@ def test_a_job_that_read_the_files_before_this_one_began_to(
     with pytest.raises(ConflictError, match="another job has just read"):
         source.ingest(source.spec())
     assert [row["source_file"] for row in source.rows()] == ["a.jpg", "b.jpg"]
+
+
+def test_a_long_compaction_is_waited_for(
+    source: Source, make_picture: MakePicture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(source, "a.jpg", make_picture(1))
+    store, now = Lake(str(source.lake)).store, itertools.count(0, 60)
+    compaction = contextlib.ExitStack()
+    compaction.enter_context(lease.lease(store, f"images/{source.name}", "compaction"))
+
+    def sleep(_: float) -> None:
+        if next(now) > 3000:
+            compaction.close()
+
+    slow = SimpleNamespace(monotonic=lambda: next(now), sleep=sleep)
+    monkeypatch.setattr(lease, "time", slow)
+    assert source.ingest(source.spec()).rows_in == 1
 
 
 def test_a_table_whose_creation_was_cut_short_gets_its_settings(
