@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -58,6 +60,9 @@ class Takedowns:
         wanted = self._table.filter(
             pc.and_(pc.is_valid(self._table["phash"]), pc.is_valid(self._table["signature"]))
         )
+        signatures: dict[int, list[bytes]] = defaultdict(list)
+        for other in wanted.select(["phash", "signature"]).to_pylist():
+            signatures[other["phash"]].append(other["signature"])
         found = np.zeros(rows.num_rows, np.bool_)
         same = pc.is_in(
             rows["phash"], value_set=wanted["phash"].combine_chunks(), skip_nulls=True
@@ -66,8 +71,7 @@ class Takedowns:
         for number in np.flatnonzero(same & ~flat):
             phash, signature = (rows[name][int(number)].as_py() for name in ("phash", "signature"))
             found[number] = signature is not None and any(
-                phash == other["phash"] and self._close(signature, other["signature"])
-                for other in wanted.select(["phash", "signature"]).to_pylist()
+                self._close(signature, other) for other in signatures[phash]
             )
         return found
 
