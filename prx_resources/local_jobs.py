@@ -160,5 +160,10 @@ class LocalJobs:
             "fingerprint": spec.fingerprint,
             "row_fp": spec.row_fp,
         }
-        write_json(folder / "job.json", identity)
+        try:
+            write_json(folder / "job.json", identity)
+        except BaseException:
+            # A job that nobody can find would run beside its successor.
+            process.end(_STOP_WAIT_S)
+            raise
         return LocalJob(folder)

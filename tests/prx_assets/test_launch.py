@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -17,6 +18,7 @@ import pytest
 from prx_resources.errors import BusyError
 from prx_resources.jobs import JobState
 from prx_resources.local_jobs import LocalJob, LocalJobs
+from prx_resources.processes import Process
 from prx_resources.ray_jobs import Submission
 from tests.prx_assets.launching import JOBS, DummyJobs, failure, log_lines, run, spec
 
@@ -86,6 +88,22 @@ def test_a_disk_too_full_to_start_a_job_is_a_refusal(
         "StoreRefused: the disk is full; what was finished before is kept (spec.json)",
         "  fix: free some space, then run it again",
     ]
+
+
+def test_a_job_that_could_not_be_noted_does_not_run_on(
+    prx_home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    started: list[Process] = []
+
+    def noted(path: Path, data: Any) -> None:
+        if path.name == "job.json":
+            started.append(Process(data["pid"], data["started"]))
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("prx_resources.local_jobs.write_json", noted)
+    with pytest.raises(KeyboardInterrupt):
+        DummyJobs(home=str(prx_home)).submit_or_attach(spec(gate=str(tmp_path / "never")), {})
+    assert [process.alive for process in started] == [False]
 
 
 def test_a_job_that_is_lost_on_a_full_disk_says_so(
