@@ -24,8 +24,12 @@ def takedown(context: click.Context, image_ids: tuple[str, ...], reason: str) ->
     with workspace.instance() as instance:
         found, new = request_takedowns(workspace.lake, image_ids, reason, instance)
     text = "\n".join(f"{one.image_id}  content {(one.content_sha256 or '')[:16]}" for one in found)
+    # Until a picture has a hash, nothing tells which others are copies of it.
+    unknown = any(one.phash is None for one in found)
+    copies = "byte-identical copies" if unknown else "copies"
     output.emit(
         [{"image_id": one.image_id, "content_sha256": one.content_sha256} for one in found],
-        f"{text}\n{new} new requests of {len(found)}; copies of these pictures are covered too",
-        next_command="prx materialize duplicates skip_lists training_config",
+        f"{text}\n{new} new requests of {len(found)}; {copies} of these pictures are covered too",
+        next_command="prx materialize"
+        f"{' perceptual_hashes' if unknown else ''} duplicates skip_lists training_config",
     )

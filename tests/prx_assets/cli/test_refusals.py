@@ -7,6 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from prx_resources.lake import Lake
+from tests.support.image_tables import add_images, png
+
 
 @pytest.fixture
 def folder(tmp_path):
@@ -106,6 +109,15 @@ def test_an_unknown_image_cannot_be_taken_down(prx, folder):
     prx("source", "add", "s", "--folder", folder)
     prx("takedown", "s/abc").refused(3, "no", "")
     assert not (prx.home / "lake" / "takedowns.lance").exists()
+
+
+def test_a_takedown_says_whether_it_knows_the_copies(prx, folder):
+    prx("source", "add", "s", "--folder", folder)
+    add_images(Lake(str(prx.home / "lake")), "s", {"a": png("red")})
+    said = prx("takedown", "s/a")
+    assert said.code == 0, said.err
+    assert "byte-identical copies" in said.out
+    assert "prx materialize perceptual_hashes duplicates" in said.out + said.err
 
 
 def test_broken_settings_are_refused_by_every_command(prx):
