@@ -65,6 +65,15 @@ def local_ray_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             os.environ["RAY_AUTH_TOKEN_PATH"] = before
 
 
+@pytest.fixture
+def connecting_ray_home(local_ray_home: Path) -> Iterator[Path]:
+    """`local_ray_home` for a test whose own process connects to Ray, as a job would."""
+    yield local_ray_home
+    import ray
+
+    ray.shutdown()
+
+
 @pytest.fixture(autouse=True)
 def _shared_memory_released(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Frees Streaming's shared memory after each test.

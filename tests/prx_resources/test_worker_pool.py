@@ -75,11 +75,11 @@ def asked(log: Path) -> list[int]:
 
 
 def test_a_killed_worker_is_replaced_and_no_finished_range_repeated(
-    images: Any, local_ray_home: Path, tmp_path: Path
+    images: Any, connecting_ray_home: Path, tmp_path: Path
 ) -> None:
     images.add(24)
     log = tmp_path / "asked"
-    result = caption(images, local_ray_home, engine(str(log), "kill once"))
+    result = caption(images, connecting_ray_home, engine(str(log), "kill once"))
     assert (tmp_path / "asked.killed").exists()
     assert asked(log) == list(range(24))
     assert right(images)
@@ -87,28 +87,28 @@ def test_a_killed_worker_is_replaced_and_no_finished_range_repeated(
 
 
 def test_an_engine_that_cant_start_fails_at_once_with_its_reason(
-    images: Any, local_ray_home: Path, tmp_path: Path
+    images: Any, connecting_ray_home: Path, tmp_path: Path
 ) -> None:
     images.add(4)
     with pytest.raises(EngineError, match="FileNotFoundError: no weights at /nowhere"):
-        caption(images, local_ray_home, engine(str(tmp_path / "asked"), "no start"))
+        caption(images, connecting_ray_home, engine(str(tmp_path / "asked"), "no start"))
 
 
 def test_a_worker_that_dies_again_and_again_fails_and_keeps_the_rest(
-    images: Any, local_ray_home: Path, tmp_path: Path
+    images: Any, connecting_ray_home: Path, tmp_path: Path
 ) -> None:
     images.add(8)
     log = tmp_path / "asked"
     with pytest.raises(EngineError, match="died 4 times"):
-        caption(images, local_ray_home, engine(str(log), "kill always"))
-    caption(images, local_ray_home, engine(str(log)))
+        caption(images, connecting_ray_home, engine(str(log), "kill always"))
+    caption(images, connecting_ray_home, engine(str(log)))
     assert asked(log) == list(range(8))
     assert right(images)
 
 
 def test_a_bug_in_an_engine_arrives_as_itself(
-    images: Any, local_ray_home: Path, tmp_path: Path
+    images: Any, connecting_ray_home: Path, tmp_path: Path
 ) -> None:
     images.add(8)
     with pytest.raises(ZeroDivisionError, match="a bug in the engine"):
-        caption(images, local_ray_home, engine(str(tmp_path / "asked"), "raise"))
+        caption(images, connecting_ray_home, engine(str(tmp_path / "asked"), "raise"))

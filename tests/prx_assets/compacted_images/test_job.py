@@ -196,10 +196,10 @@ def test_a_rewrite_that_lost_rows_is_not_committed(
 
 
 @pytest.mark.ray
-def test_several_tasks_run_on_ray(table: Table, local_ray_home: Path) -> None:
+def test_several_tasks_run_on_ray(table: Table, connecting_ray_home: Path) -> None:
     for count in (6, 6, 15, 6, 6):
         table.add(count)
     spec = JobSpec("compacted_images", "s", table.lake.root, params=CompactedImagesSpec().params)
-    result = compacted.work(Job(spec, table.root, "job-1", home=local_ray_home))
+    result = compacted.work(Job(spec, table.root, "job-1", home=connecting_ray_home))
     assert sorted(table.fragments()) == [12, 12, 15]
     assert result.done == 24

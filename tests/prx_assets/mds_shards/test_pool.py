@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-import ray
 
 from prx_assets.mds_shards import pool
 from prx_assets.mds_shards.pool import RayPool
+from prx_assets.runtime import Job
+from prx_resources.contract import JobSpec
 from prx_resources.errors import InvariantError, StageError
 
 pytestmark = [
@@ -20,11 +22,10 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Callable[[], object]]:
-    ray.init(address="local", num_cpus=2, include_dashboard=False, object_store_memory=100 << 20)
-    yield lambda: None
-    ray.shutdown()
+@pytest.fixture
+def cluster(connecting_ray_home: Path) -> Callable[[], object]:
+    spec = JobSpec("mds_shards", "pictures", "")
+    return Job(spec, connecting_ray_home, home=connecting_ray_home).connect_ray
 
 
 def contents(source: Any) -> dict[str, bytes]:

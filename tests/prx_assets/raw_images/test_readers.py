@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import ray
 
 from prx_assets.raw_images.groups import FileReport, make_groups
 from prx_assets.raw_images.job import work
@@ -44,25 +43,18 @@ def test_reports_cross_processes() -> None:
     assert (str(back.error), back.file) == (str(error), files(1)[0])
 
 
-@pytest.fixture
-def job_home(local_ray_home: Path) -> Iterator[Path]:
-    """A PRX_HOME with a running keeper; the test's job connects to its Ray."""
-    yield local_ray_home
-    ray.shutdown()
-
-
 @pytest.mark.ray
 # Ray leaves sockets and processes to the interpreter's end; its workers are no forks of this one.
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore:lance is not fork-safe:UserWarning")
 def test_ray_tasks_read_what_this_process_would(
-    job_home: Path, source: Source, make_picture: Callable[..., bytes]
+    connecting_ray_home: Path, source: Source, make_picture: Callable[..., bytes]
 ) -> None:
     for n in range(5):
         put(source, f"{n}.tar", tar_bytes([(f"{n}.jpg", make_picture(n))]))
     put(source, "9.tar", b"rubbish")
     spec = source.spec("webdataset", tuning={"files_per_task": 2})
     with pytest.raises(SourceReadError, match="1 of 6 files"):
-        work(Job(spec, source.run_dir, home=job_home))
+        work(Job(spec, source.run_dir, home=connecting_ray_home))
     assert [row["image"] for row in source.rows()] == [make_picture(n) for n in range(5)]
