@@ -18,18 +18,20 @@ def takedown(context: click.Context, image_ids: tuple[str, ...], reason: str) ->
     The request is written at once and stays for ever, also when the source is removed and added
     again. The next skip-list leaves the images out.
     """
+    from prx_assets.perceptual_hashes.asset import build_spec
     from prx_assets.takedown_requests.request import request_takedowns
 
     workspace: Workspace = context.obj["workspace"]
     with workspace.instance() as instance:
-        found, new = request_takedowns(workspace.lake, image_ids, reason, instance)
+        spec = build_spec(workspace.settings)
+        found, new = request_takedowns(workspace.lake, image_ids, reason, instance, spec)
     text = "\n".join(f"{one.image_id}  content {(one.content_sha256 or '')[:16]}" for one in found)
-    # Until a picture has a hash, nothing tells which others are copies of it.
-    unknown = any(one.phash is None for one in found)
+    # A flat or undecodable picture has no hash by which other copies of it could be known.
+    hashed = {one.content_sha256 for one in found if one.phash is not None}
+    unknown = any(one.content_sha256 not in hashed for one in found)
     copies = "byte-identical copies" if unknown else "copies"
     output.emit(
         [{"image_id": one.image_id, "content_sha256": one.content_sha256} for one in found],
         f"{text}\n{new} new requests of {len(found)}; {copies} of these pictures are covered too",
-        next_command="prx materialize"
-        f"{' perceptual_hashes' if unknown else ''} duplicates skip_lists training_config",
+        next_command="prx materialize duplicates skip_lists training_config",
     )

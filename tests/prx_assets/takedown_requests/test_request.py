@@ -5,6 +5,9 @@ from pathlib import Path
 import dagster as dg
 import pyarrow as pa
 
+from prx_assets.demo.plant import PHOTOS
+from prx_assets.perceptual_hashes.hasher import Hasher
+from prx_assets.perceptual_hashes.spec import PerceptualHashesSpec
 from prx_assets.takedown_requests.request import request_takedowns
 from prx_resources import takedowns
 from prx_resources.catalog import Catalog, SourceManifest
@@ -40,4 +43,21 @@ def test_every_picture_of_a_doubled_id_is_taken_down(tmp_path: Path) -> None:
     recorded = takedowns.read(lake.takedowns_uri).to_pylist()
     assert {row["image_id"] for row in recorded} == {"cats/a"}
     assert {row["content_sha256"] for row in recorded} == set(rows["content_sha256"].to_pylist())
+    # The other one is flat: one colour.
     assert [row["phash"] for row in recorded if row["phash"] is not None] == [7]
+
+
+def test_a_picture_that_has_no_hash_yet_gets_one_with_its_request(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path / "lake"))
+    Catalog(lake).add(SourceManifest(name="cats", kind="folder", uri="/data/cats"))
+    photo = (PHOTOS / "bark.jpg").read_bytes()
+    add_images(lake, "cats", {"photo": photo, "flat": png("white"), "broken": b"no image"})
+    with dg.DagsterInstance.ephemeral() as instance:
+        ids = ["cats/photo", "cats/flat", "cats/broken"]
+        found, _ = request_takedowns(lake, ids, "asked", instance)
+    hashed = Hasher(PerceptualHashesSpec()).hash(photo)
+    assert [(one.phash, one.signature) for one in found] == [
+        (hashed.phash, hashed.signature),
+        (None, None),
+        (None, None),
+    ]
