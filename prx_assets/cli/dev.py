@@ -20,7 +20,11 @@ FIRST_PORT, LAST_PORT = 3000, 3050
 
 
 @click.command()
-@click.option("--port", type=int, help=f"Default: the next free port from {FIRST_PORT} on.")
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    help=f"Default: the next free port from {FIRST_PORT} on.",
+)
 @click.pass_context
 def dev(context: click.Context, port: int | None) -> int:
     """Open the Dagster UI and daemon; Ctrl-C stops them, their jobs and the local Ray."""

@@ -56,6 +56,9 @@ def run(arguments: list[str]) -> int:
         if debug:
             raise
         return output.refuse(error)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return 2
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "prx"
         message = error.format_message().rstrip(".")

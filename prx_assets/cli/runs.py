@@ -123,6 +123,8 @@ def run_stages(
                     lines += run.execute(together, request.config or {})
             except JobFailed as error:
                 failures.append(error)
+        for error in failures[1:]:
+            remark(f"also failed: {error.what} ({error.where})\n  fix: {error.fix}")
         if failures:
             raise failures[0]
         return lines

@@ -79,6 +79,9 @@ class Trial:
         from prx_assets.image.decode import DecodeError, decode
 
         try:
+            # A pipe or a device would be read for ever.
+            if path.exists() and not path.is_file():
+                return Verdict(str(path), "can't be read: not a file")
             data = path.read_bytes()
         except OSError as error:
             return Verdict(str(path), f"can't be read: {error.strerror}")

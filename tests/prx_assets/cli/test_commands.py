@@ -1,4 +1,5 @@
 import json
+import os
 
 from PIL import Image, ImageDraw
 
@@ -29,6 +30,13 @@ def test_try_tells_the_fate_and_touches_no_lake(prx, tmp_path):
 
 def test_try_fails_if_nothing_could_be_read(prx, tmp_path):
     assert prx("try", tmp_path / "gone.jpg").code == 1
+
+
+def test_try_opens_files_only(prx, tmp_path):
+    os.mkfifo(tmp_path / "pipe.jpg")
+    answer = prx("try", tmp_path / "pipe.jpg", tmp_path, "/dev/zero", "--json")
+    assert answer.code == 1
+    assert [one["fate"] for one in answer.json] == ["can't be read: not a file"] * 3
 
 
 def test_a_manifest_file_and_options_give_the_same_source(prx, tmp_path):

@@ -7,7 +7,11 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from prx_assets.cli import main
+from prx_assets.demo.plant import PHOTOS
+from prx_assets.takedown_requests import request
 from prx_resources.lake import Lake
+from prx_resources.takedowns import Takedown
 from tests.support.image_tables import add_images, png
 
 
@@ -94,6 +98,19 @@ def test_a_taken_port_is_refused(prx):
         prx("dev", "--port", port).refused(3, f"port {port} is in use", "--port")
 
 
+@pytest.mark.parametrize("port", [-1, 0, 65536, 99999])
+def test_a_number_that_is_no_port_is_refused(prx, port):
+    prx("dev", "--port", port).refused(2, "1<=x<=65535", "prx dev --help")
+
+
+@pytest.mark.parametrize("words", [(), ("source",), ("ray",)])
+def test_a_group_alone_shows_its_help_and_no_error(words, capsys):
+    assert main.run(list(words)) == 2
+    said = capsys.readouterr()
+    assert not said.out
+    assert said.err.startswith("Usage: ")
+
+
 def test_a_full_disk_is_refused_and_leaves_nothing(prx, folder, monkeypatch):
     def full(descriptor):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -113,11 +130,21 @@ def test_an_unknown_image_cannot_be_taken_down(prx, folder):
 
 def test_a_takedown_says_whether_it_knows_the_copies(prx, folder):
     prx("source", "add", "s", "--folder", folder)
-    add_images(Lake(str(prx.home / "lake")), "s", {"a": png("red")})
-    said = prx("takedown", "s/a")
-    assert said.code == 0, said.err
-    assert "byte-identical copies" in said.out
-    assert "prx materialize perceptual_hashes duplicates" in said.out + said.err
+    photo = (PHOTOS / "bark.jpg").read_bytes()
+    add_images(Lake(str(prx.home / "lake")), "s", {"flat": png("red"), "photo": photo})
+    assert "byte-identical copies of" in prx("takedown", "s/flat").out
+    assert "; copies of" in prx("takedown", "s/photo").out
+
+
+@pytest.mark.parametrize(
+    ("contents", "known"),
+    [([("x", 5)], True), ([("x", 5), ("x", None)], True), ([("x", 5), ("y", None)], False)],
+)
+def test_a_row_that_was_set_aside_knows_the_copies_by_its_bytes(prx, monkeypatch, contents, known):
+    found = [Takedown("s/a", "s", content, phash) for content, phash in contents]
+    monkeypatch.setattr(request, "request_takedowns", lambda *_: (found, len(found)))
+    said = prx("takedown", "s/a").out
+    assert ("byte-identical" not in said) is known
 
 
 def test_broken_settings_are_refused_by_every_command(prx):

@@ -73,6 +73,19 @@ def test_a_failure_is_two_lines_and_other_sources_still_run(prx, world):
     assert prx("materialize", "--failed", "--json").json == []
 
 
+def test_every_source_that_failed_is_named(prx, world):
+    world.broken |= {("captions", "cats"), ("raw_images", "dogs")}
+    answer = prx("materialize", *PER_SOURCE_STAGES)
+    assert answer.code == 1
+    *more, what, fix = answer.err.strip().splitlines()
+    assert what.startswith("error: ")
+    assert "(captions of cats, run " in what
+    assert fix.endswith("prx materialize captions --source cats")
+    also = more.index(next(line for line in more if line.startswith("also failed: ")))
+    assert "(raw_images of dogs, run " in more[also]
+    assert more[also + 1].endswith("prx materialize raw_images --source dogs")
+
+
 def test_new_files_are_noticed_without_a_sensor(prx, world, tmp_path):
     place = tmp_path / "birds"
     place.mkdir()
