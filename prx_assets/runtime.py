@@ -70,10 +70,11 @@ class Job:
         """
         self._started = time.monotonic()
         estimate = "unknown" if seconds is None else _estimate(seconds)
-        due = f"{rows_due:,} rows due" if rows_due else "nothing due"
+        rows = f"{rows_due:,} {'row' if rows_due == 1 else 'rows'} due"
+        takes = f", estimated time {estimate}" if rows_due else ""
         self.log(
-            f"{self.spec.stage} of {self.spec.source}: {due}, by {identity}, estimated time"
-            f" {estimate}; job {self.id}, run folder {self.run_dir}"
+            f"{self.spec.stage} of {self.spec.source}: {rows if rows_due else 'nothing due'}, by"
+            f" {identity}{takes}; job {self.id}, run folder {self.run_dir}"
         )
 
     def progress(self, done: int, total: int) -> None:

@@ -123,8 +123,8 @@ def run_stages(
                     lines += run.execute(together, request.config or {})
             except JobFailed as error:
                 failures.append(error)
-        for error in failures[1:]:
-            remark(f"also failed: {error.what} ({error.where})\n  fix: {error.fix}")
+        for other in failures[1:]:
+            remark(f"also failed: {other.what} ({other.where})\n  fix: {other.fix}")
         if failures:
             raise failures[0]
         return lines

@@ -78,7 +78,9 @@ def fates(lake: Lake) -> dict[str, dict[str, dict[str, str]]]:
             if row is not None:
                 fate = _fate(row, exported, skipped)
                 if fate["fate"] == "duplicate":
-                    fate["of"] = names.get(kept_copies.get(row["image_id"], ""), "nothing")
+                    kept = kept_copies.get(row["image_id"], "nothing")
+                    # A picture that isn't of the demo stands under its own id.
+                    fate["of"] = names.get(kept, kept)
                 found[source][one.name] = fate
     return found
 
