@@ -23,6 +23,7 @@ _UNFINISHED = (
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 )
+_RUNS_LOOKED_AT = 50
 MEANING: Mapping[State, str] = {
     "done": "up to date",
     "stale": "an input or the identity changed since",
@@ -71,47 +72,71 @@ def matrix(
         sources: Names of the catalogued sources.
         lanes_off: Stages whose automation lane is switched off.
     """
-    graph = definitions.resolve_asset_graph()
-    resolver = CachingStaleStatusResolver(instance, graph, LoadingContextForTest(instance))
-    running = _running(instance)
+    judge = _Judge(definitions, instance, frozenset(lanes_off))
     per_source, over_all = stages(definitions)
-    cells: dict[tuple[str, str], Cell] = {}
-
-    def upstream_done(stage: str, source: str) -> bool:
-        parents = graph.get(dg.AssetKey(stage)).parent_keys
-        states = [
-            cell.state
-            for parent in parents
-            for cell in cells.values()
-            if cell.stage == parent.to_user_string() and source in (cell.source, ALL_SOURCES)
-        ]
-        return all(state in ("done", "stale") for state in states)
-
-    def judge(stage: str, source: str, recorded: AssetPartitionStatus | None) -> State:
-        partition = None if source == ALL_SOURCES else source
-        if (stage, source) in running:
-            return "running"
-        if recorded is AssetPartitionStatus.FAILED:
-            # A stage that a failed run had planned after the culprit counts as failed too.
-            return "failed" if upstream_done(stage, source) else "blocked"
-        if recorded is AssetPartitionStatus.MATERIALIZED:
-            status = resolver.get_status(dg.AssetKey(stage), partition)
-            if status is StaleStatus.FRESH and not _outside_changed(instance, graph, stage, source):
-                return "done"
-        if stage in lanes_off:
-            return "waiting"
-        if recorded is AssetPartitionStatus.MATERIALIZED:
-            return "stale"
-        return "missing" if upstream_done(stage, source) else "blocked"
-
     for stage in per_source:
         recorded = _recorded(instance, stage, sources)
         for source in sources:
-            cells[stage, source] = Cell(stage, source, judge(stage, source, recorded.get(source)))
+            judge.add(stage, source, recorded.get(source))
     for stage in over_all:
-        last = _last_global(instance, stage)
-        cells[stage, ALL_SOURCES] = Cell(stage, ALL_SOURCES, judge(stage, ALL_SOURCES, last))
-    return list(cells.values())
+        judge.add(stage, ALL_SOURCES, _last_global(instance, stage))
+    return judge.cells
+
+
+class _Judge:
+    """Decides cell by cell, upstream first."""
+
+    def __init__(
+        self, definitions: dg.Definitions, instance: dg.DagsterInstance, lanes_off: frozenset[str]
+    ) -> None:
+        self._graph = definitions.resolve_asset_graph()
+        self._instance = instance
+        self._lanes_off = lanes_off
+        self._resolver = CachingStaleStatusResolver(
+            instance, self._graph, LoadingContextForTest(instance)
+        )
+        self._running = _running(instance)
+        self.cells: list[Cell] = []
+
+    def add(self, stage: str, source: str, recorded: AssetPartitionStatus | None) -> None:
+        """Judges a stage of a source by what Dagster recorded of it."""
+        self.cells.append(Cell(stage, source, self._state(stage, source, recorded)))
+
+    def _state(self, stage: str, source: str, recorded: AssetPartitionStatus | None) -> State:
+        if (stage, source) in self._running:
+            return "running"
+        if recorded is AssetPartitionStatus.FAILED:
+            if _ran(self._instance, stage, source):
+                return "failed" if self._upstream_done(stage, source) else "blocked"
+            # What a failed run had planned and never started counts as failed for Dagster.
+            made = _latest(self._instance, dg.AssetKey(stage), _partition(source))
+            recorded = AssetPartitionStatus.MATERIALIZED if made else None
+        is_made = recorded is AssetPartitionStatus.MATERIALIZED
+        if is_made and self._fresh(stage, source):
+            return "done"
+        if stage in self._lanes_off:
+            return "waiting"
+        if is_made:
+            return "stale"
+        return "missing" if self._upstream_done(stage, source) else "blocked"
+
+    def _fresh(self, stage: str, source: str) -> bool:
+        status = self._resolver.get_status(dg.AssetKey(stage), _partition(source))
+        return status is StaleStatus.FRESH and not _outside_changed(
+            self._instance, self._graph, stage, source
+        )
+
+    def _upstream_done(self, stage: str, source: str) -> bool:
+        parents = {p.to_user_string() for p in self._graph.get(dg.AssetKey(stage)).parent_keys}
+        return all(
+            cell.state in ("done", "stale")
+            for cell in self.cells
+            if cell.stage in parents and source in (cell.source, ALL_SOURCES)
+        )
+
+
+def _partition(source: str) -> str | None:
+    return None if source == ALL_SOURCES else source
 
 
 def next_command(cells: Sequence[Cell], sources: Sequence[str]) -> str:
@@ -157,10 +182,21 @@ def _outside_changed(
     return False
 
 
+def _ran(instance: dg.DagsterInstance, stage: str, source: str) -> bool:
+    """Tells whether the last run that was to make a stage came to it."""
+    tags = {} if source == ALL_SOURCES else {"dagster/partition": source}
+    for run in instance.get_runs(filters=dg.RunsFilter(tags=tags), limit=_RUNS_LOOKED_AT):
+        if run.asset_selection is None or dg.AssetKey(stage) in run.asset_selection:
+            return bool(instance.get_run_step_stats(run.run_id, [stage]))
+    return True
+
+
 def _latest(
-    instance: dg.DagsterInstance, key: dg.AssetKey, source: str
+    instance: dg.DagsterInstance, key: dg.AssetKey, source: str | None
 ) -> dg.EventLogRecord | None:
-    wanted = dg.AssetRecordsFilter(asset_key=key, asset_partitions=[source])
+    wanted = dg.AssetRecordsFilter(
+        asset_key=key, asset_partitions=None if source is None else [source]
+    )
     records = instance.fetch_materializations(wanted, limit=1).records
     return records[0] if records else None
 

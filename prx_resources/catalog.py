@@ -51,7 +51,7 @@ class SourceManifest(StrictModel):
         glob: Which files below `uri`; by default all that the kind reads.
         columns: Where values are; not for `folder`.
         priority: Of equal copies in two sources the one with the higher priority stays.
-        weight: Share of training samples relative to the other sources.
+        weight: How often each of its samples is drawn in an epoch, on average.
         licence: For people.
         notes: For people.
         overrides: Settings that differ for this source: section -> key -> value.

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from prx_resources.chunks import ChunkStore
 from prx_resources.contract import JobResult, JobSpec
-from prx_resources.due_rows import ColumnStage, due_rows
+from prx_resources.due_rows import ColumnStage, due_rows, failed_reasons
 from prx_resources.errors import BusyError, InvariantError
 from prx_resources.lake import Lake
 from prx_resources.lance_commit import commit_columns
@@ -140,6 +140,8 @@ def run(
     todo = _without(due, chunks.finished())
     seconds = None if seconds_per_row is None else seconds_per_row * todo.num_rows
     job.plan(todo.num_rows, identity or spec.row_fp, seconds)
+    if spec.retry_failed:
+        _say_absent(job, failed_reasons(ds, stage.group))
     if todo.num_rows:
         if pool is None:
             job.connect_ray()
@@ -157,6 +159,13 @@ def run(
                     committed_at = time.monotonic()
     _commit(job, stage, uri, chunks, due)
     return stage_result(open_published(uri), stage, spec, due, todo.num_rows)
+
+
+def _say_absent(job: Job, present: set[str]) -> None:
+    absent = sorted(set(job.spec.retry_failed) - present)
+    if absent:
+        known = ", ".join(sorted(present)) or "none"
+        job.log(f"no row failed for {', '.join(absent)}; reasons here: {known}")
 
 
 def _commit(

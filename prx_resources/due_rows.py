@@ -71,6 +71,12 @@ def due_rows(ds: lance.LanceDataset, stage: ColumnStage, spec: JobSpec) -> pa.Ta
     return pa.concat_tables(parts).sort_by("_rowid")
 
 
+def failed_reasons(ds: lance.LanceDataset, group: ColumnGroup) -> set[str]:
+    """Returns the reasons for which rows of a stage failed."""
+    failed = ds.to_table(columns=[group.error], filter=f"{group.error} IS NOT NULL")
+    return set(pc.unique(reasons(failed[group.error])).to_pylist())
+
+
 def reasons(errors: pa.ChunkedArray) -> pa.ChunkedArray:
     """Returns what stands before the colon of each error: a word to count and to select by."""
     return pc.utf8_trim_whitespace(pc.replace_substring_regex(errors, "(?s):.*", ""))

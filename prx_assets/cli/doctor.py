@@ -76,6 +76,7 @@ def examine(workspace: Workspace) -> Iterator[Finding]:
         ("port", _port),
         ("gpu", _gpu),
         ("settings", _settings),
+        ("engines", _engines),
         ("store", _store),
         ("versions", _versions),
         ("ray", _ray),
@@ -129,6 +130,18 @@ def _gpu(_: Workspace) -> Finding:
 def _settings(workspace: Workspace) -> Finding:
     settings = workspace.settings
     return Finding("settings", True, f"lake {settings.lake}, Ray {settings.ray.backend}")
+
+
+def _engines(workspace: Workspace) -> Finding:
+    from prx_assets.caption_labels import engine as labels
+    from prx_assets.captions import engine as captions
+    from prx_resources.plugins import load_engine_class
+
+    settings = workspace.settings
+    load_engine_class(settings.captions.engine, captions.BUILTIN, kind="caption engine")
+    load_engine_class(settings.labels.engine, labels.BUILTIN, kind="label engine")
+    names = f"captions by {settings.captions.engine}, labels by {settings.labels.engine}"
+    return Finding("engines", True, names)
 
 
 def _store(workspace: Workspace) -> Finding:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prx_assets.cli.workspace import Workspace
+from prx_resources import errors
 from prx_resources.contract import ALL_SOURCES
 from prx_resources.errors import JobFailed, SourceReadError, UnknownError
 from prx_resources.strict_yaml import did_you_mean
@@ -271,6 +272,9 @@ def _failure(result: Any, source: str) -> JobFailed:
             said = data.user_failure_data.description if data.user_failure_data else None
             said = said or (data.error.message if data.error else "") or "the step failed"
             first, *more = said.strip().splitlines()
+            kind, _, what = first.partition(": ")
+            # A refusal of ours says what it is; a foreign exception is known by its class.
+            first = what if issubclass(getattr(errors, kind, int), errors.PrxError) else first
             fixes = [line.strip()[5:] for line in more[:1] if line.strip().startswith("fix: ")]
             again = f"prx materialize {event.step_key}"
             again += "" if source == ALL_SOURCES else f" --source {source}"

@@ -41,7 +41,8 @@ def add(context: click.Context, /, name_or_manifest: str, **options: Any) -> Non
     files = add_source(workspace, manifest)
     output.emit(
         {"source": manifest.name, "kind": manifest.kind, "uri": manifest.uri, "files": files},
-        f"{manifest.name}: {manifest.kind} source with {files:,} files at {manifest.uri}",
+        f"{manifest.name}: {manifest.kind} source with {files:,} file{'' if files == 1 else 's'}"
+        f" at {manifest.uri}",
         next_command=f"prx materialize --source {manifest.name}",
     )
 

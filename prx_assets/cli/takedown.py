@@ -25,7 +25,8 @@ def takedown(context: click.Context, image_ids: tuple[str, ...], reason: str) ->
     with workspace.instance() as instance:
         spec = build_spec(workspace.settings)
         found, new = request_takedowns(workspace.lake, image_ids, reason, instance, spec)
-    text = "\n".join(f"{one.image_id}  content {(one.content_sha256 or '')[:16]}" for one in found)
+    lines = (f"{one.image_id}  content {(one.content_sha256 or '')[:16]}" for one in found)
+    text = "\n".join(dict.fromkeys(lines))
     # A flat or undecodable picture has no hash by which other copies of it could be known.
     hashed = {one.content_sha256 for one in found if one.phash is not None}
     unknown = any(one.content_sha256 not in hashed for one in found)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from prx_resources.catalog import Catalog
 from prx_resources.environment import export
+from prx_resources.errors import RefusedError
 from prx_resources.home import prepare_home
 from prx_resources.lake import Lake
-from prx_resources.settings import Settings
+from prx_resources.settings import SETTINGS_FILE, Settings
 
 if TYPE_CHECKING:
     from dagster import DagsterInstance, Definitions
@@ -52,9 +53,27 @@ class Workspace:
         return self.home / "dagster"
 
     def prepare(self) -> None:
-        """Writes what Dagster needs and points this process (and its children) at PRX_HOME."""
+        """Writes what Dagster needs and points this process (and its children) at PRX_HOME.
+
+        Raises:
+            RefusedError: The lake is another one than Dagster's history here tells of.
+        """
         prepare_home(self.home)
+        self._check_lake()
         export({"PRX_HOME": str(self.home), "DAGSTER_HOME": str(self.dagster_home)})
+
+    def _check_lake(self) -> None:
+        note = self.dagster_home / "lake.txt"
+        if not note.exists():
+            note.write_text(f"{self.settings.lake}\n", encoding="utf-8")
+        known = note.read_text(encoding="utf-8").strip()
+        if known != self.settings.lake:
+            raise RefusedError(
+                f"the settings name the lake {self.settings.lake}, and Dagster's history here is"
+                f" that of {known}",
+                where=str(self.home / SETTINGS_FILE),
+                fix=f"use another PRX_HOME for another lake; if you moved this one, remove {note}",
+            )
 
     def ray_jobs(self) -> RayJobs:
         """Returns where jobs run."""

@@ -49,6 +49,22 @@ def test_a_failed_stage_blocks_what_comes_after_it_in_its_source_only(world):
     assert {found[stage, "dogs"] for stage in PER_SOURCE_STAGES} == {"done"}
 
 
+def test_a_stage_that_a_failed_run_never_came_to_is_not_called_failed(world):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    world.add_source("cats")
+    world.run({("raw_images", "cats"), ("compacted_images", "cats")})
+    world.meanwhile["captions"] = interrupt
+    world.run({(stage, "cats") for stage in PER_SOURCE_STAGES[2:]})
+    found = states(world, ["cats"])
+    assert found["captions", "cats"] == "failed"
+    assert found["caption_labels", "cats"] == "blocked"
+    started = [spec.stage for spec in world.launched]
+    others = [stage for stage in ("source_profile", "search_index") if stage not in started]
+    assert {found[stage, "cats"] for stage in others} == {"missing"}
+
+
 def test_a_failed_global_stage_says_so_until_it_is_made(world):
     world.add_source("cats")
     world.broken.add(("duplicates", None))

@@ -202,6 +202,14 @@ def test_failed_rows_are_data_and_are_tried_again_only_when_asked(images: Any) -
     assert again.data_version != result.data_version
 
 
+def test_a_reason_for_which_no_row_failed_is_named_with_those_that_are_there(images: Any) -> None:
+    images.add(3)
+    caption(images, Captioner(fails=("s/1",)))
+    job = FakeJob(images, retry_failed=("nonsense",))
+    run(job, CAPTIONED, Captioner, pool=InlinePool())
+    assert job.said[:2] == ["plan 0", "no row failed for nonsense; reasons here: loop"]
+
+
 def test_a_retry_sees_failures_that_were_not_committed_yet(images: Any) -> None:
     images.add(8)
     with pytest.raises(KeyboardInterrupt):

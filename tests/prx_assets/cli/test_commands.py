@@ -88,3 +88,13 @@ def test_captions_cannot_steer_the_terminal():
 
     assert printable("a\x1b[2Jb\x07\n") == "a\ufffd[2Jb\ufffd\n"
     assert json.dumps(printable("日本 é")) == json.dumps("日本 é")
+
+
+def test_doctor_looks_for_the_configured_engines(prx):
+    prx.home.mkdir()
+    (prx.home / "settings.yaml").write_text("captions: {engine: 'no_such_package.mod:Cls'}\n")
+    answer = prx("doctor", "--json")
+    assert answer.code == 1
+    [engines] = [one for one in answer.json if one["what"] == "engines"]
+    assert "no_such_package" in engines["says"]
+    assert engines["fix"]

@@ -152,3 +152,12 @@ def test_broken_settings_are_refused_by_every_command(prx):
     (prx.home / "settings.yaml").write_text("captoins: {}\n")
     for command in (["status"], ["source", "list"], ["materialize"]):
         prx(*command).refused(3, "'captoins'", "'captions'")
+
+
+def test_another_lake_than_the_history_tells_of_is_refused(prx, folder, tmp_path):
+    prx("source", "add", "s", "--folder", folder)
+    (prx.home / "settings.yaml").write_text(f"lake: {tmp_path / 'other'}\n")
+    for command in (["status"], ["materialize"]):
+        prx(*command).refused(3, "Dagster's history here is that of", "another PRX_HOME")
+    (prx.home / "dagster" / "lake.txt").unlink()
+    assert prx("status").code == 0

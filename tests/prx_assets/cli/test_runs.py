@@ -115,3 +115,12 @@ def test_stages_run_upstream_first_also_with_a_gap_between_them(prx, world, chos
     assert prx("materialize", *chosen, "-s", "cats").code == 0
     order = [*PER_SOURCE_STAGES, *GLOBAL_STAGES]
     assert [spec.stage for spec in world.launched] == sorted(chosen, key=order.index)
+
+
+def test_a_refusal_of_ours_comes_without_its_class(prx, world, tmp_path):
+    (prx.home / "lake" / "catalog" / "cats.yaml").write_text("name: cats\nkind: folder\n")
+    answer = prx("materialize", "raw_images", "-s", "dogs")
+    assert answer.code == 0
+    (prx.home / "lake" / "catalog" / "dogs.yaml").write_text("name: dogs\nkind: foldr\nuri: /x\n")
+    answer = prx("materialize", "raw_images", "-s", "dogs")
+    assert answer.err.startswith("error: `kind`")
