@@ -13,12 +13,11 @@ from dagster import AutomationCondition as C
 from dagster._core.scheduler.instigation import InstigatorType
 
 from prx_assets.jobs import GLOBAL_STAGES, PER_SOURCE_STAGES
+from prx_assets.made_with import MadeWithTarget
 from prx_resources.settings import Settings
 
 _CHANGED: C[Any] = C.any_deps_match(C.data_version_changed())
-_CHANGED_ELSEWHERE: C[Any] = C.any_deps_match(
-    C.data_version_changed() & ~C.executed_with_root_target()
-)
+_CHANGED_ELSEWHERE: C[Any] = C.any_deps_match(C.data_version_changed() & ~MadeWithTarget())
 _WHILE_RUNNING: C[Any] = C.in_progress() | C.newly_updated()
 # `since_last_handled` forgets a change as soon as the stage has been updated, also one that the
 # run was too early to see: rows that arrive while captions run for days would wait for ever. Such

@@ -12,7 +12,7 @@ from dagster._core.definitions.data_version import CachingStaleStatusResolver, S
 from dagster._core.loader import LoadingContextForTest
 from dagster._core.storage.partition_status_cache import AssetPartitionStatus
 
-from prx_assets.partitions import SOURCES
+from prx_assets.partitions import PARTITION_TAG, SOURCES
 from prx_resources.contract import ALL_SOURCES
 
 State = Literal["done", "stale", "missing", "running", "failed", "blocked", "waiting"]
@@ -184,7 +184,7 @@ def _outside_changed(
 
 def _ran(instance: dg.DagsterInstance, stage: str, source: str) -> bool:
     """Tells whether the last run that was to make a stage came to it."""
-    tags = {} if source == ALL_SOURCES else {"dagster/partition": source}
+    tags = {} if source == ALL_SOURCES else {PARTITION_TAG: source}
     for run in instance.get_runs(filters=dg.RunsFilter(tags=tags), limit=_RUNS_LOOKED_AT):
         if run.asset_selection is None or dg.AssetKey(stage) in run.asset_selection:
             return bool(instance.get_run_step_stats(run.run_id, [stage]))
@@ -230,7 +230,7 @@ def _last_global(instance: dg.DagsterInstance, stage: str) -> AssetPartitionStat
 def _running(instance: dg.DagsterInstance) -> set[tuple[str, str]]:
     found = set()
     for run in instance.get_runs(filters=dg.RunsFilter(statuses=list(_UNFINISHED))):
-        source = run.tags.get("dagster/partition") or ALL_SOURCES
+        source = run.tags.get(PARTITION_TAG) or ALL_SOURCES
         for key in run.asset_selection or ():
             found.update({(key.to_user_string(), source), (key.to_user_string(), ALL_SOURCES)})
     return found

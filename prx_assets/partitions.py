@@ -6,3 +6,5 @@ import dagster as dg
 
 SOURCES = dg.DynamicPartitionsDefinition(name="source")
 SOURCES_NAME = "source"
+PARTITION_TAG = "dagster/partition"
+"""Tag of a run with its source."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Sequence
 
 import dagster as dg
@@ -61,6 +62,13 @@ def _after(names: Sequence[str], cursor: str | None) -> list[str]:
 
 def lanes(settings: Settings) -> list[dg.AutomationConditionSensorDefinition]:
     """Returns the two automation sensors; a stage's lane follows its configured engine."""
+    with warnings.catch_warnings():
+        # `use_user_code_server`: our own condition can be evaluated nowhere else.
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        return _lanes(settings)
+
+
+def _lanes(settings: Settings) -> list[dg.AutomationConditionSensorDefinition]:
     return [
         dg.AutomationConditionSensorDefinition(
             CPU_LANE,
@@ -68,6 +76,7 @@ def lanes(settings: Settings) -> list[dg.AutomationConditionSensorDefinition]:
             default_status=dg.DefaultSensorStatus.RUNNING,
             minimum_interval_seconds=30,
             emit_backfills=False,
+            use_user_code_server=True,
             description=(
                 "Requests the stages that run on CPUs, for each source in a run of its own, when"
                 " they are missing or an input's data version changed."
@@ -79,6 +88,7 @@ def lanes(settings: Settings) -> list[dg.AutomationConditionSensorDefinition]:
             default_status=dg.DefaultSensorStatus.STOPPED,
             minimum_interval_seconds=30,
             emit_backfills=False,
+            use_user_code_server=True,
             description=(
                 f"Requests the stages whose engine costs money. {_spends(settings)} Off until a"
                 " person switches it on. A changed model or prompt never re-does rows by itself."

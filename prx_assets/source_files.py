@@ -10,11 +10,9 @@ from __future__ import annotations
 import dagster as dg
 from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 
-from prx_assets.partitions import SOURCES, SOURCES_NAME
+from prx_assets.partitions import PARTITION_TAG, SOURCES, SOURCES_NAME
 from prx_assets.reporting import report_version
 from prx_resources.errors import BusyError
-
-PARTITION_TAG = "dagster/partition"
 
 source_files = dg.AssetSpec(
     "source_files",

@@ -3,9 +3,10 @@
 Reads the files that the table doesn't hold yet, as `source_files` lists them: images of a folder
 with captions beside them, parquet files with image bytes, WebDataset tars. Leaves the bytes as they
 are, with size, format, content hash, the source's caption and metadata. An image that can't be
-decoded, or whose key stands twice, is a row with `set_aside`; a file that can't be read at all fails
-the run once all others are in the table, naming it. Costs one pass over the new files. A partition that no manifest in the catalog
-names fails and says how to add it; a killed run leaves no row behind that isn't whole.
+decoded, or whose key stands twice, is a row with `set_aside`; a file that can't be read at all
+fails the run once all others are in the table, naming it. Costs one pass over the new files. A
+partition that no manifest in the catalog names fails and says how to add it; a killed run leaves no
+row behind that isn't whole.
 """
 
 import dagster as dg

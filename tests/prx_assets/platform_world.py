@@ -98,7 +98,7 @@ class World:
                 asset_selection=keys,
                 raise_on_error=False,
             )
-            for partition, keys in grouped.items()
+            for partition, keys in sorted(grouped.items(), key=lambda item: item[0] or "~")
         }
 
     def settle(self) -> None:

@@ -46,6 +46,17 @@ def test_a_new_source_comes_as_one_run_and_then_rests(world: World) -> None:
     assert world.tick(minutes=60) == set()
 
 
+def test_two_sources_that_land_together_are_requested_once(world: World) -> None:
+    world.add_source("birds")
+    world.add_source("cats")
+    world.broken.add(("captions", "birds"))
+    requested = world.tick()
+    assert {source for _, source in requested if source} == {"birds", "cats"}
+    # The runs come one after the other: what the first one made isn't what was made last.
+    world.run(requested)
+    assert {stage for stage, _ in world.tick(minutes=10)} <= set(GLOBAL_STAGES)
+
+
 def test_sources_from_before_the_first_tick_are_requested(world: World) -> None:
     world.add_source("birds")
     world.add_source("cats")

@@ -192,8 +192,9 @@ def test_ctrl_c_stops_the_job_only_where_the_command_line_asked_for_it(
     wait_for(lambda: not live(prx_home))
 
 
+@pytest.mark.parametrize("ends_by", [signal.SIGKILL, signal.SIGTERM], ids=["kill", "drain"])
 def test_killed_step_leaves_the_job_and_the_next_run_attaches(
-    prx_home: Path, instance: dg.DagsterInstance, tmp_path: Path
+    prx_home: Path, instance: dg.DagsterInstance, tmp_path: Path, ends_by: int
 ) -> None:
     gate = tmp_path / "gate"
     root = JOBS.parents[2]
@@ -202,7 +203,7 @@ def test_killed_step_leaves_the_job_and_the_next_run_attaches(
         cwd=root,
     )
     wait_for(lambda: live(prx_home))
-    step.kill()
+    step.send_signal(ends_by)
     step.wait()
     threading.Timer(2, gate.touch).start()
     result = run(prx_home, instance, gate=str(gate))
