@@ -114,5 +114,7 @@ def stop(context: click.Context) -> None:
 
     ended = keeper.stop(context.obj["workspace"].home)
     output.emit(
-        {"stopped": ended}, "the local Ray has ended" if ended else "no local Ray runs here"
+        {"stopped": ended},
+        "the local Ray has ended" if ended else "no local Ray runs here",
+        next_command="prx status",
     )

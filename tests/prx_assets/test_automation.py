@@ -90,6 +90,13 @@ def test_an_identical_rerun_requests_nothing(world: World) -> None:
     assert world.tick(minutes=60) == set()
 
 
+def test_a_compaction_requests_nothing(world: World) -> None:
+    world.add_source("birds")
+    world.settle()
+    world.run({("compacted_images", "birds")})
+    assert world.tick(minutes=60) == set()
+
+
 def test_a_failed_partition_waits_for_a_person_or_another_input(world: World) -> None:
     world.add_source("birds")
     world.broken.add(("captions", "birds"))
