@@ -7,7 +7,8 @@ from dataclasses import asdict
 import click
 
 from prx_assets.cli import output
-from prx_assets.cli.runs import Request, StageLine, run_stages
+from prx_assets.cli.runs import StageLine, run_stages
+from prx_assets.cli.selection import Request
 from prx_assets.cli.workspace import Workspace
 from prx_resources.errors import UsageError
 

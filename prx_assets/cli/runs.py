@@ -6,16 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from prx_assets.cli.selection import Request, check_assets, in_order, in_state
 from prx_assets.cli.workspace import Workspace
 from prx_resources import errors
 from prx_resources.contract import ALL_SOURCES
 from prx_resources.errors import JobFailed, SourceReadError, UnknownError
-from prx_resources.strict_yaml import did_you_mean
 
 if TYPE_CHECKING:
     import dagster as dg
-
-    from prx_assets.explain import Cell
 
 Tell = Callable[[str], None]
 _OF_DAGSTER = ("[pipes]", "Dependencies for step")
@@ -54,25 +52,6 @@ class StageLine:
         )
 
 
-@dataclass(frozen=True)
-class Request:
-    """What is to be run.
-
-    Attributes:
-        assets: Names; empty for all.
-        sources: Names of catalogued sources.
-        only: `missing`, `stale` or `failed`: only what is in that state.
-        with_global: Whether an empty `assets` includes the global stages.
-        config: The launchpad's config for every stage.
-    """
-
-    assets: Sequence[str]
-    sources: Sequence[str]
-    only: str | None = None
-    with_global: bool = True
-    config: dict[str, Any] | None = None
-
-
 def run_stages(
     workspace: Workspace,
     request: Request,
@@ -100,7 +79,7 @@ def run_stages(
 
         defs = workspace.definitions()
         per_source, over_all = explain.stages(defs)
-        _check_assets(request.assets, [*per_source, *over_all])
+        check_assets(request.assets, [*per_source, *over_all])
         chosen = list(request.assets)
         chosen = chosen or [*per_source, *(over_all if request.with_global else [])]
         if not request.sources and not set(chosen) <= set(over_all):
@@ -117,9 +96,9 @@ def run_stages(
             stages = over_all if source == ALL_SOURCES else per_source
             picked = [stage for stage in stages if stage in chosen]
             if request.only:
-                picked = [s for s in picked if _in_state(cells, s, source, request.only)]
+                picked = [s for s in picked if in_state(cells, s, source, request.only)]
             try:
-                for together in _in_order(defs, picked):
+                for together in in_order(defs, picked):
                     run = _Run(defs, instance, source, say, remark)
                     lines += run.execute(together, request.config or {})
             except JobFailed as error:
@@ -129,33 +108,6 @@ def run_stages(
         if failures:
             raise failures[0]
         return lines
-
-
-def _in_order(defs: dg.Definitions, stages: Sequence[str]) -> list[list[str]]:
-    """Splits stages, upstream first, into runs that keep their order.
-
-    Within a run Dagster orders a stage after another only if all stages between them are in the
-    run too.
-    """
-    graph = defs.resolve_asset_graph()
-    runs: list[dict[str, set[str]]] = []
-    for stage in stages:
-        above = {key.to_user_string() for key in graph.get_ancestor_asset_keys(_key(stage))}
-        parents = {key.to_user_string() for key in graph.get(_key(stage)).parent_keys}
-        # For each stage of the current run: those of the run that Dagster knows to come before.
-        current = runs[-1] if runs else {}
-        known = set().union(*({name, *current[name]} for name in parents & set(current)))
-        if not runs or not above & set(current) <= known:
-            runs.append({})
-            known = set()
-        runs[-1][stage] = known
-    return [list(run) for run in runs]
-
-
-def _key(stage: str) -> dg.AssetKey:
-    import dagster as dg
-
-    return dg.AssetKey(stage)
 
 
 def _silent(text: str) -> None:  # noqa: ARG001
@@ -178,23 +130,6 @@ def _report_files(
             remark(str(error))
             continue
         report_source_files(instance, source, digest(files), len(files))
-
-
-def _check_assets(assets: Sequence[str], known: Sequence[str]) -> None:
-    for name in assets:
-        if name not in known:
-            raise UnknownError(
-                f"no asset {name!r}", where="prx materialize", fix=did_you_mean(name, known)
-            )
-
-
-def _in_state(cells: Sequence[Cell], stage: str, source: str, only: str) -> bool:
-    of_source = {cell.stage: cell.state for cell in cells if cell.source == source}
-    state = of_source.get(stage)
-    # What stands behind a chosen stage comes with it: its run ended with that stage, too.
-    if state == "blocked":
-        return only in ("missing", "stale") or "failed" in of_source.values()
-    return state == only or (only == "stale" and state == "missing")
 
 
 class _Run:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prx_assets.cli.runs import Request, StageLine, run_stages
+from prx_assets.cli.runs import StageLine, run_stages
+from prx_assets.cli.selection import Request
 from prx_assets.cli.sources import add_source
 from prx_assets.cli.workspace import Workspace
 from prx_resources.catalog import SourceManifest
