@@ -64,13 +64,15 @@ class Workspace:
 
     def _check_lake(self) -> None:
         note = self.dagster_home / "lake.txt"
+        home, lake = self.home.resolve(), Path(self.settings.lake)
+        # Relative where it lies in PRX_HOME, which may be moved or copied as a whole.
+        name = str(lake.relative_to(home) if lake.is_relative_to(home) else lake)
         if not note.exists():
-            note.write_text(f"{self.settings.lake}\n", encoding="utf-8")
+            note.write_text(f"{name}\n", encoding="utf-8")
         known = note.read_text(encoding="utf-8").strip()
-        if known != self.settings.lake:
+        if known != name:
             raise RefusedError(
-                f"the settings name the lake {self.settings.lake}, and Dagster's history here is"
-                f" that of {known}",
+                f"the settings name the lake {name}, and Dagster's history here is that of {known}",
                 where=str(self.home / SETTINGS_FILE),
                 fix=f"use another PRX_HOME for another lake; if you moved this one, remove {note}",
             )

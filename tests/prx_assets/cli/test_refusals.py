@@ -161,3 +161,9 @@ def test_another_lake_than_the_history_tells_of_is_refused(prx, folder, tmp_path
         prx(*command).refused(3, "Dagster's history here is that of", "another PRX_HOME")
     (prx.home / "dagster" / "lake.txt").unlink()
     assert prx("status").code == 0
+
+
+def test_a_home_that_is_moved_keeps_its_history(prx, folder, tmp_path):
+    prx("source", "add", "s", "--folder", folder)
+    prx.home.rename(tmp_path / "elsewhere")
+    assert main.run(["--home", str(tmp_path / "elsewhere"), "status"]) == 0
